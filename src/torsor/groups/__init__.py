@@ -1,0 +1,5 @@
+"""The groups whose elements are multiplied: finite ones, and matrix groups."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,1 @@
+from .finite import FiniteGroup as FiniteGroup

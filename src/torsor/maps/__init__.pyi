@@ -1,0 +1,5 @@
+from .base import LinearMap as LinearMap
+from .dense import Dense as Dense
+from .diagonal import Diagonal as Diagonal
+from .permutation import Permutation as Permutation
+from .scaled_rotation import ScaledRotation as ScaledRotation

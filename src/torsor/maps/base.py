@@ -1,0 +1,128 @@
+"""The abstract linear map: carry a state, compose, take powers, and be a matrix when asked."""
+
+from abc import ABC, abstractmethod
+from typing import final
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+
+
+class LinearMap(ABC):
+    r"""A linear map :math:`M` of ``dim`` coordinates, as a frozen value without parameters.
+
+    ``m(x)`` carries the last axis of ``x``: it is :math:`M x` on column vectors, and
+    ``x @ m.dense().T`` on rows. ``m @ n`` applies ``n`` first. Maps may have leading batch axes,
+    which broadcast against those of the state.
+
+    Guarantees, each a law over every registered map in ``tests/laws/test_map_laws.py``:
+
+    * linear: :math:`M(a x + b y) = a M x + b M y`;
+    * the fast form equals its dense matrix;
+    * composition equals the product of the matrices, for every pair of kinds;
+    * :math:`\langle M x, y \rangle = \langle x, M^* y \rangle`;
+    * ``m.power(k)`` equals ``k`` applications; its rounding error grows with ``k`` times the angle;
+    * ``m.spectrum()`` holds the eigenvalues of the matrix.
+
+    A state in a narrower type than the map is widened to it (a bfloat16 state is carried, and
+    returned, in float32), never the reverse.
+
+    To add a map: a frozen dataclass with the seven abstract members below, and one line in
+    ``tests/cases.py``.
+    """
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Number of coordinates of the space that the map acts on."""
+
+    @property
+    @abstractmethod
+    def blocks(self) -> tuple[slice, ...]:
+        """The contiguous blocks of coordinates that the map does not mix, and treats as one each."""
+
+    @abstractmethod
+    def adjoint(self) -> "LinearMap":
+        r"""The conjugate transpose :math:`M^*`."""
+
+    @abstractmethod
+    def dense(self) -> Tensor:
+        r"""The matrix :math:`M`, of shape ``(..., dim, dim)``: the oracle of every test."""
+
+    @abstractmethod
+    def spectrum(self) -> Complex[Tensor, "*batch dim"]:
+        """The eigenvalues with their multiplicity, complex128, in no particular order."""
+
+    @abstractmethod
+    def to(self, dtype: torch.dtype) -> "LinearMap":
+        """The same map with its numbers cast to ``dtype`` (torch.float32 or torch.float64)."""
+
+    @abstractmethod
+    def _carry(self, x: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _compose(self, other: "LinearMap") -> "LinearMap | None":
+        """``self @ other`` in a structured form, or None where only the dense form holds it."""
+
+    @abstractmethod
+    def _power(self, exponent: int) -> "LinearMap": ...
+
+    @final
+    def __call__(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*out dim"]:
+        """Carry a state: the map acts on the last axis.
+
+        Raises:
+            ValueError: when the last axis of ``x`` does not have ``dim`` coordinates.
+        """
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"the last axis of the state must have dim = {self.dim} coordinates, got {x.shape[-1]}")
+        return self._carry(x)
+
+    @final
+    def __matmul__(self, other: "LinearMap") -> "LinearMap":
+        """The map that applies ``other`` first, then this one.
+
+        Two maps of one kind keep their structure; any other pair becomes dense.
+
+        Raises:
+            ValueError: when the maps act on spaces of different ``dim``.
+        """
+        if not isinstance(other, LinearMap):
+            return NotImplemented
+        if other.dim != self.dim:
+            raise ValueError(f"maps to compose must share one dim, got {self.dim} and {other.dim}")
+        structured = self._compose(other)
+        if structured is not None:
+            return structured
+        from torsor.maps.dense import Dense  # here, since every map may become dense and Dense is a map
+
+        left, right = self.dense(), other.dense()
+        wide = torch.promote_types(left.dtype, right.dtype)
+        return Dense(left.to(wide) @ right.to(wide))
+
+    @final
+    def power(self, exponent: int) -> "LinearMap":
+        r""":math:`M^k` in closed form, for ``exponent`` :math:`k \ge 0`.
+
+        Raises:
+            ValueError: when ``exponent`` is negative or not an integer.
+        """
+        if isinstance(exponent, bool) or not isinstance(exponent, int) or exponent < 0:
+            raise ValueError(f"exponent must be an integer >= 0, got {exponent!r}")
+        return self._power(exponent)
+
+
+def equal_blocks(dim: int, groups: int) -> tuple[slice, ...]:
+    """Cut ``dim`` coordinates into ``groups`` contiguous blocks of equal width."""
+    width = dim // groups
+    return tuple(slice(g * width, (g + 1) * width) for g in range(groups))
+
+
+def require_wide(name: str, value: Tensor) -> None:
+    """Refuse numbers that are not float32 or float64: half precision would break the geometry unseen.
+
+    Raises:
+        ValueError: when ``value`` is of any other type.
+    """
+    if value.dtype not in {torch.float32, torch.float64}:
+        raise ValueError(f"{name} must be float32 or float64, got {str(value.dtype).removeprefix('torch.')}")

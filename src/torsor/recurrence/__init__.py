@@ -1,0 +1,7 @@
+"""Functions that carry a state through many steps: over time, and over depth."""
+
+# Eager, unlike the other faces: each name here is also its file's, and a lazy face would hand out the file.
+from torsor.recurrence.loop import loop
+from torsor.recurrence.scan import scan
+
+__all__ = ["loop", "scan"]

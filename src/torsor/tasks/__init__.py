@@ -1,0 +1,5 @@
+"""Tasks: where batches come from and how answers are scored."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,39 @@
+"""Strict numerics for every test: float64, one seed, one thread, no network, deterministic Hypothesis."""
+
+import socket
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "deterministic",
+    derandomize=True,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("deterministic")
+
+# One tolerance for each type, relative to the size of what is compared; no switch loosens it.
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
+
+
+@pytest.fixture(autouse=True)
+def strict_numerics():
+    """Mathematics is tested in float64 with one seed; a test of a narrower type asks for it by name."""
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    """A test that reaches for the network fails at once."""
+
+    def refuse(*_args, **_kwargs):
+        raise RuntimeError("the tests must not touch the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
