@@ -8,7 +8,22 @@ from collections.abc import Callable
 
 import torch
 
+from torsor.groups import (
+    FiniteGroup,
+    alternating,
+    cyclic,
+    dihedral,
+    direct_product,
+    from_cycles,
+    generated_by,
+    heisenberg,
+    quaternion,
+    special_linear_2_3,
+    symmetric,
+)
 from torsor.maps import Dense, Diagonal, LinearMap, Permutation, ScaledRotation
+from torsor.models import LoopedTransformer, parcae_transformer
+from torsor.tasks import Task, WordProblem
 from torsor.transitions import BlockConformal, BlockDecay, Geometric, Still, Transition, Uniform
 from torsor.transitions.hold import exact_hold
 
@@ -46,8 +61,57 @@ TRANSITIONS: dict[str, Callable[[], Transition]] = {
     "conformal, one group": lambda: BlockConformal(8, groups=1),
     "conformal, two groups": lambda: BlockConformal(8, groups=2, initial_scale=(0.3, 0.9)),
     "conformal, every plane": lambda: BlockConformal(8, groups=4, frequencies=Uniform(seed=1)),
-    "conformal, base 100": lambda: BlockConformal(8, groups=2, frequencies=Geometric(100)),
+    "conformal, base 100": lambda: BlockConformal(8, groups=2, frequencies=Geometric(100.0)),
     "conformal, still": lambda: BlockConformal(8, groups=2, frequencies=Still()),
     "conformal, half-split": lambda: BlockConformal(8, groups=2, pairing="half-split"),
     "conformal, exact hold": lambda: BlockConformal(8, groups=2, hold=exact_hold),
+}
+
+
+def looped(transition: Transition, seed: int = 0, **arguments) -> LoopedTransformer:
+    """A small looped transformer whose blocks are not the identity any more."""
+    model = parcae_transformer(transition, vocabulary=3, classes=5, heads=2, **arguments)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+MODELS: dict[str, Callable[[], LoopedTransformer]] = {
+    "looped, diagonal": lambda: looped(BlockDecay(16, groups=16)),
+    "looped, conformal": lambda: looped(BlockConformal(16, groups=2)),
+    "looped, two blocks each": lambda: looped(BlockConformal(16, groups=1), layers=(2, 2, 2)),
+    "looped, no prelude and no coda": lambda: looped(BlockConformal(16, groups=4), layers=(0, 1, 0)),
+}
+
+GROUPS: dict[str, Callable[[], FiniteGroup]] = {
+    "symmetric, one element": lambda: symmetric(1),
+    "symmetric, two points": lambda: symmetric(2),
+    "symmetric, three points": lambda: symmetric(3),
+    "symmetric, four points": lambda: symmetric(4),
+    "symmetric, five points": lambda: symmetric(5),
+    "alternating, three points": lambda: alternating(3),
+    "alternating, four points": lambda: alternating(4),
+    "alternating, five points": lambda: alternating(5),
+    "cyclic": lambda: cyclic(6),
+    "dihedral, four corners": lambda: dihedral(4),
+    "dihedral, five corners": lambda: dihedral(5),
+    "quaternion": quaternion,
+    "special linear": special_linear_2_3,
+    "Heisenberg": lambda: heisenberg(3),
+    "Heisenberg, modulus not prime": lambda: heisenberg(4),
+    "product of two": lambda: direct_product(symmetric(3), symmetric(3)),
+    "product of three": lambda: direct_product(cyclic(2), cyclic(3), quaternion()),
+    "generated, order 20": lambda: generated_by(
+        [from_cycles(5, range(5)), from_cycles(5, (1, 2, 4, 3))], name="Frobenius"
+    ),
+    "quotient": lambda: symmetric(4).quotient((0, 7, 16, 23)),
+}
+
+TASKS: dict[str, Callable[[], Task]] = {
+    "words in the generators": lambda: WordProblem(alternating(5), length=12),
+    "words in all elements": lambda: WordProblem(symmetric(3), length=12, alphabet="all", seed=3),
+    "words of one letter": lambda: WordProblem(cyclic(2), length=1),
 }

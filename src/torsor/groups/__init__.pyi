@@ -1,1 +1,13 @@
+from .base import Group as Group
+from .families import alternating as alternating
+from .families import cyclic as cyclic
+from .families import dihedral as dihedral
+from .families import heisenberg as heisenberg
+from .families import quaternion as quaternion
+from .families import special_linear_2_3 as special_linear_2_3
+from .families import symmetric as symmetric
 from .finite import FiniteGroup as FiniteGroup
+from .names import named as named
+from .permutation import from_cycles as from_cycles
+from .permutation import generated_by as generated_by
+from .product import direct_product as direct_product

@@ -25,7 +25,7 @@ class LinearMap(ABC):
     * ``m.spectrum()`` holds the eigenvalues of the matrix.
 
     A state in a narrower type than the map is widened to it (a bfloat16 state is carried, and
-    returned, in float32), never the reverse.
+    returned, in float32), never the reverse. A permutation has no numbers and keeps the state's type.
 
     To add a map: a frozen dataclass with the seven abstract members below, and one line in
     ``tests/cases.py``.
@@ -82,7 +82,8 @@ class LinearMap(ABC):
     def __matmul__(self, other: "LinearMap") -> "LinearMap":
         """The map that applies ``other`` first, then this one.
 
-        Two maps of one kind keep their structure; any other pair becomes dense.
+        Two maps of one kind keep their structure where their product has it (two scaled rotations
+        must pair the same coordinates); any other pair becomes dense.
 
         Raises:
             ValueError: when the maps act on spaces of different ``dim``.
@@ -98,7 +99,8 @@ class LinearMap(ABC):
 
         left, right = self.dense(), other.dense()
         wide = torch.promote_types(left.dtype, right.dtype)
-        return Dense(left.to(wide) @ right.to(wide))
+        with torch.autocast(left.device.type, enabled=False):
+            return Dense(left.to(wide) @ right.to(wide))
 
     @final
     def power(self, exponent: int) -> "LinearMap":
@@ -116,6 +118,11 @@ def equal_blocks(dim: int, groups: int) -> tuple[slice, ...]:
     """Cut ``dim`` coordinates into ``groups`` contiguous blocks of equal width."""
     width = dim // groups
     return tuple(slice(g * width, (g + 1) * width) for g in range(groups))
+
+
+def wide_dtype() -> torch.dtype:
+    """The type of new rates and angles: PyTorch's default type, but float32 where that is a half precision."""
+    return torch.promote_types(torch.get_default_dtype(), torch.float32)
 
 
 def require_wide(name: str, value: Tensor) -> None:

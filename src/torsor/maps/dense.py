@@ -64,8 +64,10 @@ class Dense(LinearMap):
 
     def _compose(self, other: LinearMap) -> "Dense | None":
         if isinstance(other, Dense) and other.matrix.dtype == self.matrix.dtype:
-            return Dense(self.matrix @ other.matrix, groups=self.groups if self.groups == other.groups else 1)
+            with torch.autocast(self.matrix.device.type, enabled=False):
+                return Dense(self.matrix @ other.matrix, groups=self.groups if self.groups == other.groups else 1)
         return None
 
     def _power(self, exponent: int) -> "Dense":
-        return replace(self, matrix=torch.linalg.matrix_power(self.matrix, exponent))
+        with torch.autocast(self.matrix.device.type, enabled=False):
+            return replace(self, matrix=torch.linalg.matrix_power(self.matrix, exponent))

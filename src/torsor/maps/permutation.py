@@ -32,6 +32,7 @@ class Permutation(LinearMap):
         places, origins = self.images.sort(dim=-1)
         if not torch.equal(places, torch.arange(self.dim, device=places.device).expand_as(places)):
             raise ValueError(f"images must hold each of 0 .. {self.dim - 1} exactly once, got {self.images.tolist()}")
+        object.__setattr__(self, "images", self.images.long())  # the type that gather wants
         object.__setattr__(self, "_origins", origins)
 
     @property

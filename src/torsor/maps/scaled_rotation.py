@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from math import lcm
-from typing import Literal, final
+from typing import Literal, final, get_args
 
 import torch
 from jaxtyping import Complex, Float
@@ -18,7 +18,10 @@ Pairing = Literal["adjacent", "half-split"]
 class ScaledRotation(LinearMap):
     r"""Turn plane :math:`i` counterclockwise by :math:`\theta_i` and scale it by :math:`c_i`.
 
-    .. math:: M = \bigoplus_i c_i \begin{pmatrix} \cos\theta_i & -\sin\theta_i \\ \sin\theta_i & \cos\theta_i \end{pmatrix}
+    .. math::
+
+        M = \bigoplus_i c_i
+        \begin{pmatrix} \cos\theta_i & -\sin\theta_i \\ \sin\theta_i & \cos\theta_i \end{pmatrix}
 
     With ``x + iy`` for the two coordinates of a plane this is multiplication by
     :math:`\lambda_i = c_i e^{i\theta_i}`. The multipliers are computed once, when the map is
@@ -59,8 +62,7 @@ class ScaledRotation(LinearMap):
             )
         if self.groups < 1 or self.planes % self.groups:
             raise ValueError(f"groups must divide the number of planes = {self.planes}, got {self.groups}")
-        if self.pairing not in {"adjacent", "half-split"}:
-            raise ValueError(f"pairing must be 'adjacent' or 'half-split', got {self.pairing!r}")
+        require_pairing(self.pairing)
         # Now and not at first use: the first use may stand under torch.no_grad, and the gradient would be lost.
         multiplier = torch.complex(self.scale * self.angle.cos(), self.scale * self.angle.sin())
         object.__setattr__(self, "_multiplier", multiplier)
@@ -122,11 +124,24 @@ class ScaledRotation(LinearMap):
         if self.pairing == "half-split" and other.groups != self.groups:
             return None  # other groups are other planes
         return ScaledRotation(
-            self.scale * other.scale, self.angle + other.angle, groups=lcm(self.groups, other.groups), pairing=self.pairing
+            self.scale * other.scale,
+            self.angle + other.angle,
+            groups=lcm(self.groups, other.groups),
+            pairing=self.pairing,
         )
 
     def _power(self, exponent: int) -> "ScaledRotation":
         return replace(self, scale=self.scale**exponent, angle=self.angle * exponent)
+
+
+def require_pairing(pairing: str) -> None:
+    """Refuse what is not a way to pair coordinates.
+
+    Raises:
+        ValueError: when ``pairing`` is neither "adjacent" nor "half-split".
+    """
+    if pairing not in get_args(Pairing):
+        raise ValueError(f"pairing must be 'adjacent' or 'half-split', got {pairing!r}")
 
 
 def _as_complex(x: Float[Tensor, "*batch dim"]) -> Complex[Tensor, "*batch planes"]:

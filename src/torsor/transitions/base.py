@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torsor.maps import LinearMap
 
 
-class _Float32Island(nn.Module):
+class _Float32Island(nn.Module, ABC):
     """A module whose parameters stay in float32 or float64 whatever the model around it is cast to.
 
     A rate of 1e-3 is 1 in bfloat16 and a slow group would not contract at all, so ``model.bfloat16()``

@@ -7,7 +7,7 @@ from torch import nn
 
 from torsor.maps import LinearMap, ScaledRotation
 from torsor.maps.diagonal import Diagonal
-from torsor.maps.scaled_rotation import Pairing
+from torsor.maps.scaled_rotation import Pairing, require_pairing
 from torsor.transitions.base import Transition
 from torsor.transitions.contraction import PARCAE_SCALE, Contraction
 from torsor.transitions.frequency import Frequencies, Geometric
@@ -24,7 +24,7 @@ class BlockConformal(Transition):
 
     .. math:: x_g \mapsto c_g Q_g x_g, \qquad Q_g^\top Q_g = I .
 
-    Guarantees, each a test in ``tests/claims/test_rotate_the_loop.py``:
+    Guarantees, each a test in ``tests/claims/test_rotate_the_loop*.py``:
 
     * inside a group, :math:`\langle Mx, My \rangle = c_g^2 \langle x, y \rangle`: readable;
     * inside a group, the normalised Gram matrix of the :math:`M^t x` depends on the difference of
@@ -47,8 +47,8 @@ class BlockConformal(Transition):
         hold: the input gain as a function of :math:`\Delta` and of the generator :math:`-a + i\omega`.
 
     Raises:
-        ValueError: when ``dim`` is not a positive multiple of ``2 * groups`` or an initial scale is
-            outside (0, 1).
+        ValueError: when ``dim`` is not a positive multiple of ``2 * groups``, an initial scale is
+            outside (0, 1), or the pairing is neither of the two.
 
     Reference:
         "Rotate the Loop: Blockwise Conformality for Looped Transformers". Symbols: ``docs/papers.md``.
@@ -73,6 +73,7 @@ class BlockConformal(Transition):
         super().__init__()
         if groups < 1 or dim < 1 or dim % (2 * groups):
             raise ValueError(f"dim must be a positive multiple of 2 * groups = {2 * groups}, got {dim}")
+        require_pairing(pairing)
         self.dim = dim
         self.groups = groups
         self.pairing: Pairing = pairing

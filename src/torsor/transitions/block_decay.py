@@ -2,6 +2,8 @@
 
 from typing import final
 
+from torch import Tensor
+
 from torsor.maps import Diagonal
 from torsor.transitions.base import Transition
 from torsor.transitions.contraction import PARCAE_SCALE, Contraction
@@ -16,7 +18,7 @@ class BlockDecay(Transition):
     :math:`x_i \mapsto c_{g(i)} x_i` with :math:`c_g = e^{-\Delta_g a_g}`. With ``groups = dim``
     this is Parcae's diagonal operator; with two groups it is the tied-rates ablation.
 
-    Guarantees, each a test in ``tests/claims/test_rotate_the_loop.py``:
+    Guarantees, each a test in ``tests/claims/test_rotate_the_loop*.py``:
 
     * at the initial values the map is :math:`c I`: conformal until the rates spread;
     * two different rates on the whole vector are not readable;
@@ -62,7 +64,7 @@ class BlockDecay(Transition):
     def input_map(self) -> Diagonal:
         return self._spread(self.hold(self.contraction.timestep(), -self.contraction.rate()))
 
-    def _spread(self, values) -> Diagonal:
+    def _spread(self, values: Tensor) -> Diagonal:
         # one rate for each coordinate leaves no block to be conformal on, so that the block is the whole vector
         blocks = 1 if self.groups == self.dim else self.groups
         return Diagonal(values.repeat_interleave(self.dim // self.groups), groups=blocks)

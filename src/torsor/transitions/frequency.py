@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from torsor.maps.base import wide_dtype
+
 
 class Frequencies(ABC):
     """Initial frequencies of a group's planes, in radians per unit of the time step."""
@@ -42,7 +44,7 @@ class Geometric(Frequencies):
     def __call__(self, planes: int, groups: int) -> Float[Tensor, "planes"]:
         each = planes // groups
         exponent = torch.arange(each, dtype=torch.float64) / each
-        return (self.base**-exponent).repeat(groups).to(torch.get_default_dtype())
+        return (self.base**-exponent).repeat(groups).to(wide_dtype())
 
 
 @final
@@ -58,7 +60,7 @@ class Uniform(Frequencies):
 
     def __call__(self, planes: int, groups: int) -> Float[Tensor, "planes"]:
         generator = torch.Generator().manual_seed(self.seed)
-        return (2 * torch.rand(planes, generator=generator) - 1) * math.pi
+        return (2 * torch.rand(planes, generator=generator, dtype=wide_dtype()) - 1) * math.pi
 
 
 @final
@@ -67,4 +69,4 @@ class Still(Frequencies):
     """No plane turns at the start."""
 
     def __call__(self, planes: int, groups: int) -> Float[Tensor, "planes"]:
-        return torch.zeros(planes)
+        return torch.zeros(planes, dtype=wide_dtype())

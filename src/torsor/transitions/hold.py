@@ -16,6 +16,7 @@ def euler(timestep: Tensor, generator: Tensor) -> Tensor:
 def exact_hold(timestep: Tensor, generator: Tensor) -> Tensor:
     r"""The input gain :math:`(e^{\Delta s} - 1) / s` of :math:`\dot x = s x + e` under a constant input.
 
-    With a complex generator :math:`s = -a + i\omega` the gain also turns the input.
+    With a complex generator :math:`s = -a + i\omega` the gain also turns the input. At :math:`s = 0`,
+    which no rate reaches in exact arithmetic, its limit :math:`\Delta` is not taken: there it is not a number.
     """
     return torch.expm1(timestep * generator) / generator

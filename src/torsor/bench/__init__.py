@@ -1,0 +1,1 @@
+"""Timings: ratios within one run, with the machine's own limit measured beside them."""

@@ -1,0 +1,113 @@
+"""The looped transformer's training step against the matrix peak; the conformal map against the diagonal one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from torsor.bench.clock import take_turns
+from torsor.layers import Stack
+from torsor.models import LoopedTransformer, parcae_transformer
+from torsor.training.memory import keep_freed_memory
+from torsor.training.optimizer import adamw
+from torsor.transitions import BlockConformal, BlockDecay
+
+GEMM_SIZE = 2048
+
+
+def useful_flops(model: LoopedTransformer, batch: int, length: int, steps: int) -> int:
+    r"""Floating-point operations of one training step that no implementation can do without.
+
+    Two for every multiply-add of a matrix product forward and four backward; of the causal scores
+    only the half that is used. Norms, rotations, the softmax and the optimizer count as nothing.
+    """
+    tokens = batch * length
+
+    def matrices(part: nn.Module) -> int:
+        return sum(each.weight.numel() for each in part.modules() if isinstance(each, nn.Linear))
+
+    def scores(stack: Stack) -> int:
+        return len(stack.blocks) * length * (length + 1) // 2 * model.width * 2 * batch
+
+    once = matrices(model.prelude) + matrices(model.inject) + matrices(model.coda) + matrices(model.readout)
+    products = tokens * (once + steps * matrices(model.core))
+    attention = scores(model.prelude.blocks) + scores(model.coda.blocks) + steps * scores(model.core)
+    return 6 * (products + attention)
+
+
+def training_step(width: int, batch: int = 64, length: int = 64, steps: int = 8) -> tuple[Callable[[], None], int]:
+    """A whole training step (forward, backward, clip, AdamW) of a 1/1/1 model, and its useful operations."""
+    model = parcae_transformer(BlockConformal(width, groups=2), vocabulary=3, classes=60, heads=4)
+    optimizer = adamw(model, 1e-3)
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(0, 3, (batch, length), generator=generator)
+    targets = torch.randint(0, 60, (batch, length), generator=generator)
+    parameters = list(model.parameters())
+
+    def step() -> None:
+        loss = cross_entropy(model(tokens, steps=steps).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+
+    return step, useful_flops(model, batch, length, steps)
+
+
+def gemm() -> Callable[[], None]:
+    """A square float32 matrix product large enough to reach the machine's peak."""
+    left, right = torch.randn(GEMM_SIZE, GEMM_SIZE), torch.randn(GEMM_SIZE, GEMM_SIZE)
+    out = torch.empty_like(left)
+
+    def product() -> None:
+        torch.mm(left, right, out=out)
+
+    return product
+
+
+def measure(widths: tuple[int, ...] = (128, 512), rounds: int = 12) -> dict[str, Any]:
+    """Time a training step at each width beside the matrix product, and both transitions' forward passes.
+
+    Args:
+        widths: of the residual stream.
+        rounds: of the turns that the cases take.
+
+    Returns:
+        A plain dictionary: for each width the share of the float32 matrix peak with its quartiles, and
+        the ratio of the conformal map's forward to the diagonal one's at (64, 128, 512).
+    """
+    keep_freed_memory()
+    steps = {width: training_step(width) for width in widths}
+    peak = gemm()
+    rows = []
+    for width, (step, flops) in steps.items():
+        timings = take_turns({"gemm": peak, "step": step}, rounds)
+        ratio, low, high = timings.ratio("gemm", "step")
+        work = flops / (2 * GEMM_SIZE**3)
+        rows.append(
+            {
+                "width": width,
+                "step_seconds": timings.median("step"),
+                "gemm_gflops": 2 * GEMM_SIZE**3 / timings.median("gemm") / 1e9,
+                "useful_gflop": flops / 1e9,
+                "share_of_peak": ratio * work,
+                "quartiles": [low * work, high * work],
+            }
+        )
+    return {
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "training_step": rows,
+        "conformal_over_diagonal": _transitions(rounds * 4),
+    }
+
+
+def _transitions(rounds: int) -> dict[str, Any]:
+    x = torch.randn(64, 128, 512)
+    with torch.no_grad():
+        diagonal, conformal = BlockDecay(512, groups=512)(), BlockConformal(512, groups=2)()
+        timings = take_turns({"diagonal": lambda: diagonal(x), "conformal": lambda: conformal(x)}, rounds, repeats=10)
+    ratio, low, high = timings.ratio("conformal", "diagonal")
+    return {"ratio": ratio, "quartiles": [low, high], "diagonal_seconds": timings.median("diagonal")}

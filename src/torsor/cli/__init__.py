@@ -1,0 +1,5 @@
+"""The command line."""
+
+from torsor.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,52 @@
+"""The program: its commands, and one line on stderr for a user's mistake."""
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from torsor import __version__
+from torsor.cli import bench, demo, doctor, listing, measure, report, train
+
+MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
+
+app = App(
+    name="torsor",
+    help="Sequence models whose state is carried from step to step by a structured, norm-preserving map.",
+    version=__version__,
+    version_flags=["--version"],
+)
+app.command(demo.demo)
+app.command(listing.list_experiments, name="list")
+app.command(train.app)
+app.command(measure.measure)
+app.command(report.report)
+app.command(bench.app)
+app.command(doctor.doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit: 0 where the work was done, 2 for a user's mistake, 1 where a run failed.
+
+    Args:
+        arguments: as typed after the program's name; those of the process by default.
+
+    Raises:
+        SystemExit: always.
+    """
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        _leave(" ".join(str(error).split()), MISTAKE)
+    except ArithmeticError as error:
+        _leave(str(error), FAILURE)
+    except (ValueError, ImportError) as error:
+        _leave(str(error), MISTAKE)
+    except KeyboardInterrupt:
+        _leave("interrupted; the same command goes on from the last checkpoint", INTERRUPTED)
+    raise SystemExit(0)
+
+
+def _leave(message: str, code: int) -> None:
+    print(f"torsor: {message}", file=sys.stderr)
+    raise SystemExit(code)

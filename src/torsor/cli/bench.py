@@ -1,0 +1,54 @@
+"""``torsor bench``: timings, as ratios within one run."""
+
+import json
+
+from cyclopts import App
+from rich.console import Console
+from rich.table import Table
+
+from torsor.cli.tables import JsonFlag
+
+app = App(name="bench", help="Time parts of torsor, beside the machine's own limits measured in the same run.")
+
+
+@app.command
+def looped(
+    *, widths: tuple[int, ...] = (128, 512), rounds: int = 12, threads: int | None = None, as_json: JsonFlag = False
+) -> None:
+    """A looped transformer's training step as a share of the matrix peak, and the conformal map against the diagonal.
+
+    Args:
+        widths: of the residual stream; batch 64, length 64, 8 loops, 1/1/1 layers.
+        rounds: turns that each case takes.
+        threads: threads of PyTorch; those of the machine by default.
+        as_json: print JSON for programs.
+    """
+    import torch
+
+    from torsor.bench.looped import measure
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    content = measure(widths, rounds)
+    if as_json:
+        print(json.dumps(content))
+        return
+    table = Table("width", "step", "useful", "matrix peak", "share of it", "quartiles", box=None, pad_edge=False)
+    for row in content["training_step"]:
+        low, high = row["quartiles"]
+        table.add_row(
+            str(row["width"]),
+            f"{row['step_seconds'] * 1e3:.0f} ms",
+            f"{row['useful_gflop']:.1f} GFLOP",
+            f"{row['gemm_gflops']:.0f} GFLOP/s",
+            f"{row['share_of_peak']:.2f}",
+            f"{low:.2f} to {high:.2f}",
+        )
+    console = Console(highlight=False)
+    console.print(f"training step: batch 64, length 64, 8 loops, 1/1/1 layers, float32, {content['threads']} threads")
+    console.print(table)
+    pair = content["conformal_over_diagonal"]
+    low, high = pair["quartiles"]
+    console.print(
+        f"conformal map over diagonal, forward, (64, 128, 512): {pair['ratio']:.2f} ({low:.2f} to {high:.2f})"
+    )

@@ -1,0 +1,46 @@
+"""``torsor demo``: two looped transformers on one task, compared, and a page that shows it."""
+
+from pathlib import Path
+
+EXPERIMENT = "rotate-the-loop/s3"
+ROWS = (("diagonal", 1), ("conformal", 2))
+
+
+def demo(*, seeds: int = 1, updates: int = 1200, out: Path = Path("runs/demo"), threads: int | None = None) -> None:
+    """Train a diagonal and a conformal looped transformer on a word problem, compare them, and draw what happened.
+
+    The same command again goes on where it stood.
+
+    Args:
+        seeds: runs of each of the two.
+        updates: optimizer updates of each run.
+        out: folder of the runs and the report.
+        threads: threads of PyTorch; those of the machine by default.
+
+    Raises:
+        ValueError: when ``seeds`` is below 1.
+    """
+    from torsor.cli.progress import follow
+    from torsor.cli.tables import label, print_geometry, print_scores, read_json
+    from torsor.cli.train import typed_command
+    from torsor.experiments.catalogue import find
+    from torsor.experiments.machine import prepare_machine
+    from torsor.experiments.run import carry_out
+    from torsor.report import write_report
+
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1, got {seeds}")
+    experiment = find(EXPERIMENT)
+    runs = []
+    for transition, groups in ROWS:
+        for seed in range(seeds):
+            path = out / f"{transition}-{seed}"
+            prepare_machine(threads, path)
+            arguments = experiment.arguments(transition=transition, groups=groups, updates=updates, seed=seed)
+            follow(carry_out(experiment, arguments, path, command=typed_command()), path)
+            runs.append(path)
+    print_scores(runs)
+    print()
+    print_geometry([(label(run), read_json(run / "geometry.json")) for run in runs])
+    page = write_report(runs, out / "report.html", command=typed_command())
+    print(f"\nreport: {page.resolve()}")

@@ -1,0 +1,77 @@
+"""How a run shows that it goes on: a bar on a terminal, a plain line now and then elsewhere."""
+
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from torsor.experiments.run import Updates
+
+LINE_EVERY = 15.0  # seconds between two plain lines
+SMOOTHING = 0.95
+
+
+def follow(records: "Updates", path: Path) -> None:
+    """Draw from a run until it ends, and show loss, length, tokens per second and the time left.
+
+    Args:
+        records: what ``carry_out`` yields.
+        path: the run folder, for the first line.
+    """
+    meter = _Meter()
+    if sys.stderr.isatty():
+        _bar(records, path, meter)
+    else:
+        _lines(records, path, meter)
+
+
+@final
+class _Meter:
+    """Running means of what is shown; they leave no trace in the run."""
+
+    def __init__(self) -> None:
+        self.loss = 0.0
+        self.speed = 0.0
+        self.count = 0
+
+    def take(self, record: Any) -> str:
+        self.count += 1
+        smoothing = min(SMOOTHING, 1 - 1 / self.count)
+        self.loss = smoothing * self.loss + (1 - smoothing) * record.loss
+        self.speed = smoothing * self.speed + (1 - smoothing) * record.tokens / record.seconds
+        length = "" if record.length is None else f"  length {record.length}"
+        return f"loss {self.loss:.3f}{length}  {self.speed:,.0f} tokens/s"
+
+
+def _bar(records: "Updates", path: Path, meter: _Meter) -> None:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[numbers]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        shown = progress.add_task(str(path), total=None, numbers="")
+        for record, study in records:
+            progress.update(shown, completed=record.update, total=study.plan.updates, numbers=meter.take(record))
+
+
+def _lines(records: "Updates", path: Path, meter: _Meter) -> None:
+    started = last = monotonic()
+    first = None
+    for record, study in records:
+        first = record.update - 1 if first is None else first
+        numbers = meter.take(record)
+        now = monotonic()
+        if now - last < LINE_EVERY and record.update != study.plan.updates:
+            continue
+        last = now
+        left = (now - started) / (record.update - first) * (study.plan.updates - record.update)
+        print(
+            f"{path}  {record.update}/{study.plan.updates}  {numbers}  {left:.0f} s left", file=sys.stderr, flush=True
+        )

@@ -1,0 +1,22 @@
+"""``torsor report``: one page about one or several runs."""
+
+from pathlib import Path
+
+
+def report(*runs: Path, out: Path | None = None) -> None:
+    """Write one self-contained HTML page about one or several runs.
+
+    Args:
+        runs: run folders.
+        out: where to write the page; report.html in the first run's folder by default.
+
+    Raises:
+        ValueError: when no run is named.
+    """
+    from torsor.cli.train import typed_command
+    from torsor.report import write_report
+
+    if not runs:
+        raise ValueError("name at least one run folder: torsor report RUN...")
+    page = write_report(runs, out or runs[0] / "report.html", command=typed_command())
+    print(f"report: {page.resolve()}")

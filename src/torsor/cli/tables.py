@@ -1,0 +1,84 @@
+"""The tables that commands print, from the files of run folders."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+JsonFlag = Annotated[bool, Parameter(name="--json", negative=())]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON file of a run folder.
+
+    Raises:
+        ValueError: when it is not there; the run has not ended.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path} is not there: the run has not ended; torsor train with the same arguments goes on")
+    return json.loads(path.read_text())
+
+
+def print_scores(runs: Sequence[Path]) -> None:
+    """Accuracies of each run at every depth it was scored at, the joint one with its interval over words.
+
+    Args:
+        runs: finished run folders.
+    """
+    table = Table(
+        "run", "loops", "joint", "95 % over words", "last", "token", "conditional (of)", box=None, pad_edge=False
+    )
+    for run in runs:
+        content = read_json(run / "evaluation.json")
+        for depth in content["depths"]:
+            low, high = depth["joint_interval"]
+            conditional = depth["conditional"]
+            trained = " (trained)" if depth["steps"] == content["trained_steps"] else ""
+            table.add_row(
+                label(run),
+                f"{depth['steps']}{trained}",
+                f"{depth['joint']:.3f}",
+                f"{low:.3f} to {high:.3f}",
+                f"{depth['last']:.3f}",
+                f"{depth['token']:.3f}",
+                "none" if conditional is None else f"{conditional:.3f} ({depth['conditional_count']})",
+            )
+    _console().print(table)
+
+
+def print_geometry(runs: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """Defects of each run's transition over own blocks and whole vector, and the formulas they follow.
+
+    Args:
+        runs: a label and the content of ``geometry.json`` for each.
+    """
+    table = Table("transition", "defect", "own blocks", "whole vector", box=None, pad_edge=False)
+    for name, content in runs:
+        readability, toeplitz = content["readability"], content["toeplitz"]
+        table.add_row(name, "readability", f"{readability['own']:.1e}", f"{readability['whole']:.1e}")
+        table.add_row("", "Toeplitz", *(_spread(toeplitz[scope]) for scope in ("own", "whole")))
+    console = _console()
+    console.print(table)
+    content = runs[0][1]
+    console.print(f"\nreadability: {content['readability']['formula']}", highlight=False)
+    console.print(f"Toeplitz: {content['toeplitz']['formula']}", highlight=False)
+
+
+def label(run: Path) -> str:
+    """The run's row name and its seed."""
+    described = read_json(run / "run.json")
+    return f"{described['about']['label']}, seed {described['seed']}"
+
+
+def _spread(number: dict[str, float]) -> str:
+    return f"{number['mean']:.1e} ± {number['std']:.1e}"
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    # a pipe has no width of its own, and a folded table is no table
+    return console if console.is_terminal else Console(highlight=False, width=160)

@@ -1,0 +1,89 @@
+"""``torsor train``: one sub-command for each experiment, with the experiment's own arguments as options."""
+
+import inspect
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from torsor.experiments.catalogue import EXPERIMENTS
+from torsor.experiments.experiment import Experiment, Scale, nearest
+
+app = App(name="train", help="Train an experiment; the same command again resumes where it stood.")
+
+
+def _common(
+    *,
+    scale: Scale = "laptop",
+    out: Path | None = None,
+    checkpoint_every: int = 100,
+    threads: int | None = None,
+) -> None:
+    """Options of every experiment.
+
+    Args:
+        scale: size of the run: for a laptop, or the paper's.
+        out: run folder; runs/NAME-SEED by default.
+        checkpoint_every: updates between two checkpoints.
+        threads: threads of PyTorch; by default those of the machine, or of the run that is resumed.
+    """
+
+
+def start(experiment: Experiment, given: dict[str, Any]) -> Path:
+    """Train, with a progress line, and print how it ended.
+
+    Args:
+        experiment: what is run.
+        given: the options that were typed, common ones and the experiment's.
+
+    Returns:
+        The run folder.
+    """
+    from torsor.cli.progress import follow
+    from torsor.cli.tables import print_scores
+    from torsor.experiments.machine import prepare_machine
+    from torsor.experiments.run import carry_out, default_path
+
+    common = {name: given.pop(name, p.default) for name, p in inspect.signature(_common).parameters.items()}
+    arguments = experiment.arguments(scale=common["scale"], **given)
+    path = common["out"] or default_path(experiment.name, arguments["seed"])
+    prepare_machine(common["threads"], path)
+    records = carry_out(
+        experiment, arguments, path, checkpoint_every=common["checkpoint_every"], command=typed_command()
+    )
+    follow(records, path)
+    print_scores([path])
+    print(f"\nrun: {path}    its geometry: torsor measure {path}    a page of it: torsor report {path}")
+    return path
+
+
+def typed_command() -> str:
+    """The command as it was typed, for the report."""
+    return shlex.join(["torsor", *sys.argv[1:]])
+
+
+def _sub_command(experiment: Experiment) -> Any:
+    def command(**given: Any) -> None:
+        start(experiment, given)
+
+    own = inspect.signature(experiment.build).parameters.values()
+    common = inspect.signature(_common).parameters.values()
+    command.__signature__ = inspect.Signature([*own, *common])  # pyright: ignore[reportFunctionMemberAccess]
+    own_help = inspect.cleandoc(experiment.build.__doc__ or "").partition("Args:")[2]
+    common_help = inspect.cleandoc(_common.__doc__ or "").partition("Args:")[2]
+    command.__doc__ = f"{experiment.summary}\n\nArgs:{own_help.rstrip()}{common_help.rstrip()}"
+    return command
+
+
+for _experiment in EXPERIMENTS.values():
+    app.command(_sub_command(_experiment), name=_experiment.name)
+
+
+@app.default
+def _unknown(*names: Annotated[str, Parameter(show=False)]) -> None:
+    """Train an experiment; the same command again resumes where it stood."""
+    if not names:
+        raise ValueError(f"name an experiment: torsor train EXPERIMENT; there are: {', '.join(EXPERIMENTS)}")
+    raise ValueError(f"there is no experiment {names[0]!r}{nearest(names[0], EXPERIMENTS)}")

@@ -1,0 +1,11 @@
+from .gram import GramMatrix as GramMatrix
+from .gram import gram_matrix as gram_matrix
+from .lags import LagCosine as LagCosine
+from .lags import lag_cosine as lag_cosine
+from .readability import ReadabilityDefect as ReadabilityDefect
+from .readability import readability_defect as readability_defect
+from .spectrum import SpectralSummary as SpectralSummary
+from .spectrum import spectral_summary as spectral_summary
+from .toeplitz import OverProbes as OverProbes
+from .toeplitz import ToeplitzDefect as ToeplitzDefect
+from .toeplitz import toeplitz_defect as toeplitz_defect

@@ -1,0 +1,50 @@
+"""What an experiment is: a function with typed arguments, and presets for the paper's size and a laptop's."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Literal, final
+
+if TYPE_CHECKING:  # a declaration is read without torch; building one imports it
+    from torsor.experiments.study import Study
+
+Scale = Literal["laptop", "paper"]
+
+
+@final
+@dataclass(frozen=True)
+class Experiment:
+    """A named setting of a paper.
+
+    Args:
+        name: ``paper/name``.
+        summary: one line.
+        build: a function with keyword-only typed arguments that builds the parts of one run; its
+            defaults are the laptop's size.
+        presets: arguments that a scale sets in place of the defaults.
+    """
+
+    name: str
+    summary: str
+    build: "Callable[..., Study]"
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def arguments(self, scale: Scale = "laptop", **given: Any) -> dict[str, Any]:
+        """All arguments of a run: the defaults, then the scale's, then those given.
+
+        Raises:
+            ValueError: when an argument is not one of the experiment's; the nearest right name is told.
+        """
+        parameters = inspect.signature(self.build).parameters
+        for name in given:
+            if name not in parameters:
+                raise ValueError(f"{self.name} has no argument {name!r}{nearest(name, parameters)}")
+        defaults = {name: parameter.default for name, parameter in parameters.items()}
+        return {**defaults, **self.presets.get(scale, {}), **given}
+
+
+def nearest(name: str, known: Any) -> str:
+    """A hint at the nearest right name, ready to be put behind an error, and what there is otherwise."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(known)}"

@@ -1,0 +1,52 @@
+"""The geometry of a transition, as numbers that a report can draw."""
+
+from typing import Any
+
+import torch
+
+from torsor.diagnostics import gram_matrix, lag_cosine, readability_defect, spectral_summary, toeplitz_defect
+from torsor.maps import LinearMap
+from torsor.transitions import Transition
+
+DRAWN_BLOCKS = 4  # a map with more blocks than this shows their mean alone
+
+
+@torch.no_grad()
+def geometry(transition: Transition, steps: int = 32, probes: int = 256) -> dict[str, Any]:
+    """Defects over own blocks and whole vector, Gram matrix, lag cosine and spectrum of a transition's map.
+
+    Args:
+        transition: trained or not.
+        steps: of the iterates that are compared.
+        probes: random directions.
+
+    Returns:
+        A plain dictionary; every defect stands beside its formula.
+    """
+    carry = transition()
+    gram = gram_matrix(carry, steps=steps, probes=probes)
+    drawn = gram.by_block if len(carry.blocks) <= DRAWN_BLOCKS else gram.own[None]
+    lags = lag_cosine(carry, steps=steps, probes=probes)
+    return {
+        "blocks": [[block.start, block.stop] for block in carry.blocks],
+        "steps": steps,
+        "probes": probes,
+        "readability": readability_defect(carry).to_json(),
+        "toeplitz": toeplitz_defect(carry, steps=steps, probes=probes).to_json(),
+        "spectral": spectral_summary(carry).to_json(),
+        "lag_cosine": {"own": list(lags.own), "whole": list(lags.whole), "formula": lags.formula},
+        "gram": gram.whole.tolist(),
+        "gram_own": drawn.tolist(),
+        "gram_formula": gram.formula,
+        "spectrum": _spectrum(carry),
+    }
+
+
+def _spectrum(carry: LinearMap) -> list[tuple[float, float, int]]:
+    """Real part, imaginary part and block of every eigenvalue."""
+    matrix = carry.to(torch.float64).dense()
+    rows = []
+    for number, block in enumerate(carry.blocks):
+        values = torch.linalg.eigvals(matrix[block, block])
+        rows += [(value.real, value.imag, number) for value in values.tolist()]
+    return rows

@@ -1,0 +1,51 @@
+"""The machine that a run finds: threads, memory, and whether the installation computes what it should."""
+
+from pathlib import Path
+
+import torch
+
+from torsor.training import read_run
+from torsor.training.memory import keep_freed_memory
+from torsor.training.run_description import RUN_FILE
+from torsor.transitions import BlockConformal
+
+
+def prepare_machine(threads: int | None, path: Path) -> None:
+    """Set PyTorch's threads, to those of the run that is resumed unless told otherwise, and the allocator.
+
+    Args:
+        threads: as typed; None for the run's own or the machine's.
+        path: the run folder, which may not be there yet.
+
+    Raises:
+        ValueError: when ``threads`` is below 1.
+    """
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}")
+    if threads is None and (path / RUN_FILE).is_file():
+        threads = read_run(path).threads  # another number may change the last bit
+    if threads is not None:
+        torch.set_num_threads(threads)
+    keep_freed_memory()
+
+
+def accelerators() -> list[str]:
+    """Names of the devices that PyTorch finds besides the CPU."""
+    found = []
+    if torch.cuda.is_available():
+        found += [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return [*found, *(["mps"] if torch.backends.mps.is_available() else [])]
+
+
+def check_map() -> None:
+    """Carry a state by a map's fast form and by its matrix, with a gradient.
+
+    Raises:
+        ValueError: when the two differ: the installation of torch does not compute what it should.
+    """
+    carry = BlockConformal(8, groups=2)()
+    x = torch.randn(3, 8, requires_grad=True)
+    carried = carry(x)
+    carried.sum().backward()
+    if not torch.allclose(carried, x @ carry.dense().T, atol=1e-6):
+        raise ValueError("the fast form of a map does not equal its matrix on this machine: reinstall torch")

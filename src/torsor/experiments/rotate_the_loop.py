@@ -1,0 +1,173 @@
+"""Rotate the Loop: word problems in finite groups, diagonal against blockwise conformal transitions."""
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal
+
+from torsor.experiments.experiment import Experiment
+
+if TYPE_CHECKING:
+    from torsor.experiments.study import Study
+    from torsor.transitions import Transition
+
+Kind = Literal["diagonal", "tied", "conformal"]
+
+
+def word_problem(
+    *,
+    group: str = "S3",
+    alphabet: Literal["generators", "all"] = "generators",
+    length: int = 16,
+    transition: Kind = "conformal",
+    groups: int = 2,
+    frequency_base: float = 10_000.0,
+    width: int = 64,
+    heads: int = 4,
+    core_layers: int = 1,
+    smallest_steps: int = 4,
+    largest_steps: int = 8,
+    grad_steps: int | None = None,
+    updates: int = 1200,
+    batch: int = 128,
+    learning_rate: float = 3e-3,
+    weight_decay: float = 0.01,
+    warmup: int = 50,
+    decay: float = 0.3,
+    clip: float = 1.0,
+    threshold: float = 0.25,
+    words: int = 2000,
+    seed: int = 0,
+) -> "Study":
+    """Multiply in a finite group: read letters, name the product so far at every position.
+
+    The protocol is ours where the paper's is not known; ``docs/papers.md`` says which is which.
+
+    Args:
+        group: the finite group: S3, A5, S5, D4, C6, S3xS3, ...
+        alphabet: letters: the standard generators, or all elements.
+        length: letters of a word.
+        transition: what carries the residual between loops.
+        groups: groups of coordinates that share one rate, for tied and conformal.
+        frequency_base: of the geometric frequencies, for conformal.
+        width: of the residual stream.
+        heads: of every attention.
+        core_layers: blocks in the loop; prelude and coda have one each.
+        smallest_steps: fewest loops of a training batch.
+        largest_steps: most loops of a training batch.
+        grad_steps: loops that the gradient passes through, the last ones; all by default.
+        updates: optimizer updates.
+        batch: words per update.
+        learning_rate: peak rate of AdamW.
+        weight_decay: of matrices.
+        warmup: updates of linear warm-up.
+        decay: fraction of the updates over which the rate falls to zero.
+        clip: largest norm of the gradient.
+        threshold: running loss in nats under which words become longer.
+        words: held-out words that the trained model is scored on.
+        seed: of weights, batches and depths.
+    """
+    from torsor.experiments.study import Study
+    from torsor.groups import named
+    from torsor.models import parcae_transformer
+    from torsor.recurrence.depth import Uniform
+    from torsor.tasks import WordProblem
+    from torsor.training import LengthCurriculum, Plan, Schedule, adamw
+
+    task = WordProblem(named(group), length, alphabet=alphabet, seed=seed)
+    carry, label = _transition(transition, width, groups, frequency_base)
+    model = parcae_transformer(
+        carry,
+        vocabulary=task.vocabulary,
+        classes=task.classes,
+        heads=heads,
+        layers=(1, core_layers, 1),
+        grad_steps=grad_steps,
+        seed=seed,
+    )
+    return Study(
+        label=label,
+        model=model,
+        transition=carry,
+        optimizer=adamw(model, learning_rate, betas=(0.9, 0.98), weight_decay=weight_decay),
+        task=task,
+        plan=Plan(
+            updates=updates,
+            batch=batch,
+            clip=clip,
+            schedule=Schedule(warmup=warmup, decay=decay),
+            curriculum=LengthCurriculum(_lengths(length), threshold=threshold),
+        ),
+        depth=Uniform(smallest_steps, largest_steps),
+        depths=tuple(sorted({max(1, largest_steps // 2), largest_steps, largest_steps * 3 // 2})),
+        trained_steps=largest_steps,
+        words=words,
+        seed=seed,
+    )
+
+
+def _transition(kind: Kind, width: int, groups: int, frequency_base: float) -> "tuple[Transition, str]":
+    from torsor.transitions import BlockConformal, BlockDecay, Geometric
+
+    plural = "group" if groups == 1 else "groups"
+    match kind:
+        case "diagonal":
+            return BlockDecay(width, groups=width), "diagonal"
+        case "tied":
+            return BlockDecay(width, groups=groups), f"tied rates, {groups} {plural}, no rotation"
+        case "conformal":
+            frequencies = Geometric(frequency_base)
+            return BlockConformal(width, groups=groups, frequencies=frequencies), f"conformal, {groups} {plural}"
+
+
+def _lengths(length: int) -> tuple[int, ...]:
+    """Two letters, then one more up to eight, then two more up to sixteen, then eight more up to the whole word."""
+    stages = [*range(2, 9), *range(10, 17, 2), *range(24, length, 8)]
+    return (*(each for each in stages if each < length), length)
+
+
+def _on(**defaults: Any) -> "Callable[..., Study]":
+    """The word problem with other defaults, which its signature and so its help show."""
+
+    @wraps(word_problem)
+    def build(**arguments: Any) -> "Study":
+        return word_problem(**{**defaults, **arguments})
+
+    shown = signature(word_problem)
+    changed = [p.replace(default=defaults.get(name, p.default)) for name, p in shown.parameters.items()]
+    build.__signature__ = shown.replace(parameters=changed)  # pyright: ignore[reportAttributeAccessIssue]
+    return build
+
+
+_PAPER = {
+    "length": 128,
+    "width": 512,
+    "smallest_steps": 1,
+    "largest_steps": 32,
+    "updates": 10_000,
+    "batch": 256,
+    "learning_rate": 1e-3,
+    "warmup": 200,
+    "words": 10_000,
+}
+
+WORD_PROBLEMS = (
+    Experiment(
+        "rotate-the-loop/s3",
+        "Word problem in S3, the smallest non-abelian group: the demonstration.",
+        _on(group="S3"),
+        presets={"paper": _PAPER},
+    ),
+    Experiment(
+        "rotate-the-loop/a5",
+        "Word problem in A5, the smallest non-solvable group: the paper's first table.",
+        _on(group="A5", width=128, updates=3000, smallest_steps=1),
+        presets={"paper": _PAPER},
+    ),
+    Experiment(
+        "rotate-the-loop/s5",
+        "Word problem in S5: the paper's harder group.",
+        _on(group="S5", width=128, updates=3000, smallest_steps=1),
+        presets={"paper": _PAPER},
+    ),
+)

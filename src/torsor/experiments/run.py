@@ -1,0 +1,200 @@
+"""Carry an experiment out in a run folder: train, resume, score, measure."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torsor.experiments.catalogue import find
+from torsor.experiments.experiment import Experiment
+from torsor.experiments.geometry import geometry
+from torsor.experiments.study import Study
+from torsor.tasks import Scores, score
+from torsor.training import (
+    NonFiniteLoss,
+    Record,
+    RunDescription,
+    RunFolder,
+    TrainState,
+    default_path,
+    load_weights,
+    read_run,
+    train,
+)
+from torsor.training.durable import disk_errors, replace_json
+
+__all__ = ["carry_out", "default_path", "measure"]
+
+EVALUATION, GEOMETRY = "evaluation.json", "geometry.json"
+Updates = Iterator[tuple[Record, Study]]
+GLANCES = 24  # how often a run looks at held-out words on its way
+GLANCE_WORDS = 256
+SCORED_AT_ONCE = 500  # words in one forward pass of an evaluation
+
+
+class NonFiniteLogitsError(ArithmeticError):
+    """The trained model gave logits that are infinite or not a number.
+
+    Args:
+        update: how many updates its parameters have had.
+    """
+
+    def __init__(self, update: int) -> None:
+        super().__init__(f"update {update} left a model whose logits are not finite; the last checkpoint is older")
+
+
+def carry_out(
+    experiment: Experiment,
+    arguments: dict[str, Any],
+    path: Path,
+    *,
+    checkpoint_every: int = 100,
+    command: str = "",
+) -> Updates:
+    """Train in a run folder, from its last checkpoint where it has one; score and measure at the end.
+
+    The same call on the same folder goes on where a killed run stood and ends with the same
+    parameters and the same ``metrics.jsonl``, to the last bit, as one that nobody killed; on a
+    finished run it does nothing.
+
+    Args:
+        experiment: what is run.
+        arguments: all of its arguments, the seed among them.
+        path: the run folder.
+        checkpoint_every: updates between two checkpoints, at least 1.
+        command: what a user typed, for the report.
+
+    Yields:
+        Each update's record, with the parts of the run.
+
+    Raises:
+        NonFiniteLoss: when the loss is not finite; the last checkpoint is intact and the run marked as stopped.
+        NonFiniteLogitsError: the same, found by looking at held-out words.
+        RunFolderError: when the folder cannot be used.
+        ValueError: when an argument is out of range.
+    """
+    if checkpoint_every < 1:
+        raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
+    study = experiment.build(**arguments)  # before the folder: a wrong argument must leave nothing behind
+    about = {
+        "label": study.label,
+        "parameters": sum(p.numel() for p in study.model.parameters()),
+        "command": command,
+    }
+    with RunFolder(path, experiment.name, arguments, study.seed, about=about) as folder:
+        if folder.description.finished:
+            return
+        untrained = geometry(study.transition)
+        state = TrainState(study.model, study.optimizer)
+        folder.restore(state)
+        glance_every = max(1, study.plan.updates // GLANCES)
+        try:
+            for record in train(state, study.task, study.plan, forward=study.forward):
+                extra: dict[str, Any] = {"steps": study.steps(record.update - 1)}
+                if record.update % glance_every == 0:
+                    extra["evaluation"] = _glance(study, record.update)
+                folder.log(record, extra)
+                if record.update % checkpoint_every == 0:
+                    folder.save(state)
+                yield record, study
+            scores = evaluation(study, state.update)  # before the checkpoint, which must be of a sound model
+        except (NonFiniteLoss, NonFiniteLogitsError) as error:
+            folder.stop(str(error))
+            raise
+        folder.save(state)
+        folder.replace_json(EVALUATION, scores)
+        folder.replace_json(GEOMETRY, geometry(study.transition) | {"initial": untrained})
+        folder.finish()
+
+
+def measure(path: Path) -> dict[str, Any]:
+    """The geometry of a run's transition as its last checkpoint has it, beside that of the untrained one.
+
+    It is also written to the run's ``geometry.json``, for the report.
+
+    Args:
+        path: a run folder; the run may be going on.
+
+    Returns:
+        What ``geometry`` returns, and the same for the untrained transition under "initial".
+
+    Raises:
+        RunFolderError: when the folder is no run folder or its checkpoint cannot be read.
+    """
+    study, _ = rebuild(path)
+    untrained = geometry(study.transition)
+    load_weights(path, study.model)
+    content = geometry(study.transition) | {"initial": untrained}
+    with disk_errors(f"write {path / GEOMETRY}"):
+        replace_json(path / GEOMETRY, content)
+    return content
+
+
+def rebuild(path: Path) -> tuple[Study, RunDescription]:
+    """The parts of a run, untrained, from what its ``run.json`` says.
+
+    Raises:
+        RunFolderError: when the folder is no run folder.
+        ValueError: when its experiment is not known.
+    """
+    described = read_run(path)
+    return find(described.experiment).build(**described.arguments), described
+
+
+@torch.no_grad()
+def evaluation(study: Study, update: int) -> dict[str, Any]:
+    """Scores of the trained model over held-out words, at every depth of the study from one pass.
+
+    Args:
+        study: with the model as it is to be scored.
+        update: how many updates it has had.
+
+    Returns:
+        A plain dictionary: the task, the trained depth, and for each depth the scores with their intervals.
+
+    Raises:
+        NonFiniteLogitsError: when the model's logits are not finite.
+    """
+    return {
+        "task": {
+            "group": study.task.group.name,
+            "length": study.task.length,
+            "alphabet": study.task.alphabet,
+            "words": study.words,
+        },
+        "trained_steps": study.trained_steps,
+        "depths": [
+            {"steps": steps} | scores.to_json()
+            for steps, scores in zip(study.depths, _scores(study, study.depths, study.words, update), strict=True)
+        ],
+    }
+
+
+@torch.no_grad()
+def _glance(study: Study, update: int) -> dict[str, Any]:
+    (scores,) = _scores(study, (study.trained_steps,), GLANCE_WORDS, update)
+    return {
+        "steps": study.trained_steps,
+        "joint": scores.joint.value,
+        "token": scores.token,
+        "last": scores.last.value,
+    }
+
+
+def _scores(study: Study, depths: tuple[int, ...], words: int, update: int) -> list[Scores]:
+    batch = study.task.evaluation(words)
+    was_training = study.model.training
+    study.model.eval()
+    parts = []
+    for start in range(0, words, SCORED_AT_ONCE):
+        rows = slice(start, start + SCORED_AT_ONCE)
+        logits = study.model(batch.tokens[rows], steps=depths)
+        if not logits.isfinite().all():
+            raise NonFiniteLogitsError(update)
+        parts.append([score(each, batch.targets[rows]) for each in logits])
+    study.model.train(was_training)
+    totals = parts[0]
+    for part in parts[1:]:
+        totals = [total + more for total, more in zip(totals, part, strict=True)]
+    return totals

@@ -1,0 +1,176 @@
+"""The pictures of one transition: where its eigenvalues lie, and the cosines between its steps."""
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+from torsor.report import wording
+from torsor.report.charts import Point, Shape, Words, path, rounded_up, short
+from torsor.report.figure import Figure, Picture
+from torsor.report.rows import Row
+from torsor.report.run import Geometry, Matrix
+
+SIDE, LEFT, TOP = 186.0, 26.0, 24.0
+LEVELS = 20
+LARGEST = 64
+SHOWN_BLOCKS = 4
+BLOCK_COLOURS = 6
+
+
+def reach(rows: Sequence[Row]) -> float:
+    """Half the side of every spectrum's picture: all eigenvalues of all runs fit."""
+    found = [part for _, geometry in _measured(rows) for part in (geometry, geometry.initial) if part]
+    return max([1.08, *(1.05 * math.hypot(real, imaginary) for one in found for real, imaginary, _ in one.spectrum)])
+
+
+def deviation_scale(rows: Sequence[Row]) -> float:
+    """The deviation from Toeplitz that takes the full colour in every picture, never below 0.01."""
+    matrices = [matrix for _, geometry in _measured(rows) for _, matrix in _scopes(geometry)]
+    found = [abs(value) for matrix in matrices for row in deviation(matrix) for value in row if value is not None]
+    return rounded_up(max([0.01, *found]))
+
+
+def deviation(matrix: Matrix) -> Matrix:
+    """What is left of a matrix when every diagonal loses its mean: nothing, where the matrix is Toeplitz."""
+    diagonals: dict[int, list[float]] = {}
+    for t, row in enumerate(matrix):
+        for s, value in enumerate(row):
+            if value is not None:
+                diagonals.setdefault(t - s, []).append(value)
+    means = {lag: fmean(values) for lag, values in diagonals.items()}
+    return tuple(
+        tuple(None if value is None else value - means[t - s] for s, value in enumerate(row))
+        for t, row in enumerate(matrix)
+    )
+
+
+def portrait(geometry: Geometry, half: float, scale: float) -> Figure:
+    """The pictures of one transition: spectra before and after, Gram matrices and what is not Toeplitz."""
+    pictures = []
+    if geometry.initial and geometry.initial.spectrum:
+        pictures.append(spectrum(geometry.initial, "spectrum, untrained", half))
+    if geometry.spectrum:
+        pictures.append(spectrum(geometry, "spectrum, trained", half))
+    for name, matrix in _scopes(geometry):
+        pictures.append(heat_map(matrix, f"Gram, {name}", 1.0))
+        left_over = deviation(matrix)
+        largest = max((abs(value) for row in left_over for value in row if value is not None), default=0.0)
+        pictures.append(heat_map(left_over, "its non-Toeplitz part", scale, f"at most {wording.small(largest)}"))
+    hidden = len(geometry.gram_own) - SHOWN_BLOCKS
+    caption = f"{hidden} more blocks are not drawn." if hidden > 0 else ""
+    return Figure("", caption, tuple(pictures), "strip")
+
+
+def spectrum(geometry: Geometry, name: str, half: float) -> Picture:
+    """The eigenvalues in the complex plane with the unit circle, a colour for each block."""
+
+    def at(real: float, imaginary: float) -> Point:
+        return LEFT + SIDE * (real / half + 1) / 2, TOP + SIDE * (1 - imaginary / half) / 2
+
+    (x, y), radius = at(0.0, 0.0), SIDE / half / 2
+    arc = f"a{short(radius)} {short(radius)} 0 1 0 "
+    shapes = [
+        Shape(f"M{short(LEFT)} {short(y)}h{short(SIDE)}M{short(x)} {short(TOP)}v{short(SIDE)}", "grid"),
+        Shape(f"M{short(x - radius)} {short(y)}{arc}{short(2 * radius)} 0{arc}{short(-2 * radius)} 0Z", "circle"),
+    ]
+    count = max([len(geometry.blocks), *(block + 1 for _, _, block in geometry.spectrum)])
+    moduli: dict[int, list[float]] = {}
+    points: dict[int, list[Point]] = {}
+    for real, imaginary, block in geometry.spectrum:
+        colour = block if count <= BLOCK_COLOURS else block * BLOCK_COLOURS // count
+        points.setdefault(colour, []).append(at(real, imaginary))
+        moduli.setdefault(colour, []).append(math.hypot(real, imaginary))
+    for colour, members in sorted(points.items()):
+        # A stroke of no length with round ends is a dot: one path holds a whole block.
+        shapes.append(Shape("".join(f"{path([member])}h0" for member in members), f"cloud b{colour}"))
+    ticks = [
+        Words(short(at(value, -half)[0]), short(TOP + SIDE + 13), text, "tick middle")
+        for value, text in ((-1.0, "−1"), (0.0, "0"), (1.0, "1"))
+    ]
+    names = [Words("2", "12", name, "heading"), Words(short(x + 5), short(y - radius + 16), "Im λ", "name")]
+    names.append(Words(short(LEFT + SIDE), short(TOP + SIDE + 28), "Re λ", "name end"))
+    total = ", ".join(f"{_range(moduli[colour])}" for colour in sorted(moduli)[:SHOWN_BLOCKS])
+    more = " …" if len(moduli) > SHOWN_BLOCKS else ""
+    return Picture(f"{name}, unit circle drawn", tuple(shapes), (*ticks, *names), f"|λ| {total}{more}")
+
+
+def glyph(geometry: Geometry, half: float) -> Picture:
+    """The eigenvalues in the unit circle, small, without words, in the colour of the row."""
+    side = 100.0
+    radius = side / half / 2
+    arc = f"a{short(radius)} {short(radius)} 0 1 0 "
+    circle = f"M{short(side / 2 - radius)} {short(side / 2)}{arc}{short(2 * radius)} 0{arc}{short(-2 * radius)} 0Z"
+    places = [(side * (x / half + 1) / 2, side * (1 - y / half) / 2) for x, y, _ in geometry.spectrum]
+    cloud = Shape("".join(f"{path([place])}h0" for place in places), "cloud")
+    return Picture(
+        "spectrum of the trained transition in the unit circle", (Shape(circle, "circle"), cloud), (), "", side, side
+    )
+
+
+def heat_map(matrix: Matrix, name: str, scale: float, note: str = "") -> Picture:
+    """A square matrix as colours from -scale to scale, row 0 at the top, with its colour bar."""
+    count = min(len(matrix), LARGEST)
+    cell = SIDE / max(count, 1)
+    runs: dict[int, list[str]] = {}
+    for t, row in enumerate(matrix[:count]):
+        levels = [None if value is None else _level(value / scale) for value in row[:count]]
+        start = 0
+        for s in range(1, len(levels) + 1):
+            if s == len(levels) or levels[s] != levels[start]:
+                if level := levels[start]:
+                    d = f"M{_fine(LEFT + start * cell)} {_fine(TOP + t * cell)}h{_fine((s - start) * cell)}"
+                    runs.setdefault(level, []).append(f"{d}v{_fine(cell)}h{_fine((start - s) * cell)}z")
+                start = s
+    frame = f"M{short(LEFT)} {short(TOP)}h{short(SIDE)}v{short(SIDE)}h{short(-SIDE)}z"
+    shapes = [_cells("".join(runs[level]), level) for level in sorted(runs)]
+    bar = LEFT + SIDE + 8
+    shapes += [Shape(f"M{short(bar)} {short(TOP)}h8v{short(SIDE)}h-8z", "scale"), Shape(frame, "frame")]
+    ticks = range(0, count, int(rounded_up(max(count / 4, 1))))
+    texts = [Words("2", "12", name, "heading")]
+    texts += [Words(short(LEFT - 5), short(TOP + (t + 0.5) * cell + 4), str(t), "tick end") for t in ticks]
+    texts += [Words(short(LEFT + (t + 0.5) * cell), short(TOP + SIDE + 13), str(t), "tick middle") for t in ticks]
+    texts.append(Words(short(LEFT + SIDE), short(TOP + SIDE + 28), "recurrent step", "name end"))
+    for height, text in ((0.0, f"{scale:g}"), (0.5, "0"), (1.0, f"−{scale:g}")):
+        texts.append(Words(short(bar + 12), short(TOP + height * SIDE + (9 - 9 * height)), text, "tick"))
+    cut = f"the first {LARGEST} steps" if len(matrix) > LARGEST else ""
+    return Picture(f"{name}: heat map over steps", tuple(shapes), tuple(texts), ", ".join(filter(None, (note, cut))))
+
+
+def block_names(geometry: Geometry) -> list[Words]:
+    """The legend of the spectra: a colour class and the coordinates that it stands for."""
+    blocks, count = geometry.blocks, len(geometry.blocks)
+    if count <= BLOCK_COLOURS:
+        return [Words("", "", f"block {i + 1}: {low}–{high - 1}", f"b{i}") for i, (low, high) in enumerate(blocks)]
+    parts = [[i for i in range(count) if i * BLOCK_COLOURS // count == colour] for colour in range(BLOCK_COLOURS)]
+    return [Words("", "", f"blocks {part[0] + 1}–{part[-1] + 1}", f"b{colour}") for colour, part in enumerate(parts)]
+
+
+def _measured(rows: Sequence[Row]) -> list[tuple[Row, Geometry]]:
+    return [(row, run.geometry) for row in rows for run in row.runs if run.geometry]
+
+
+def _scopes(geometry: Geometry) -> list[tuple[str, Matrix]]:
+    """The Gram matrices that are drawn: of the whole vector, and of each block where there is more than one."""
+    blocks, drawn = len(geometry.blocks), len(geometry.gram_own)
+    own = [(f"block {index + 1}", matrix) for index, matrix in enumerate(geometry.gram_own[:SHOWN_BLOCKS])]
+    if drawn == 1 < blocks:
+        own = [(f"mean of {blocks} blocks", geometry.gram_own[0])]
+    whole = [("whole vector", geometry.gram)] if geometry.gram else []
+    return [*whole, *(own if blocks > 1 or not whole else [])]
+
+
+def _level(value: float) -> int:
+    return max(-LEVELS, min(LEVELS, round(value * LEVELS)))
+
+
+def _cells(d: str, level: int) -> Shape:
+    return Shape(d, "cell plus" if level > 0 else "cell minus", opacity=f"{abs(level) / LEVELS:g}")
+
+
+def _range(values: list[float]) -> str:
+    low, high = f"{min(values):.3f}", f"{max(values):.3f}"
+    return low if low == high else f"{low}–{high}"
+
+
+def _fine(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,0 +1,152 @@
+"""The report page: run folders in, one HTML file out."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from torsor.report import curves, geometry, sentences, wording
+from torsor.report.figure import Figure, Picture
+from torsor.report.read import read_run
+from torsor.report.rows import Row, gather, mean
+from torsor.report.run import Run
+
+
+@final
+@dataclass(frozen=True)
+class Missing:
+    """What a run folder does not hold, and the command that would put it there (or "")."""
+
+    row: Row
+    run: Run
+    message: str
+    command: str
+
+
+def write_report(runs: Sequence[Path], path: Path, command: str) -> Path:
+    """Write the report of training runs as one HTML file that needs no other file and no network.
+
+    Equal run folders give equal bytes. Runs that differ in nothing but the seed are one row of the report: its numbers
+    are means over the seeds, and every seed is shown.
+
+    Args:
+        runs: the folders that training runs wrote, at least one.
+        path: the file to write; its folder is made where it is missing.
+        command: the command line that asked for the report, printed on it.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ValueError: when there is no run, or when a folder is not a run folder or holds a damaged file.
+    """
+    if not runs:
+        raise ValueError("runs must hold at least one run folder, got none")
+    table = gather([read_run(Path(run)) for run in runs])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_page(table, command), encoding="utf-8")
+    return path
+
+
+def _page(table: tuple[Row, ...], command: str) -> str:
+    environment = Environment(
+        loader=PackageLoader("torsor", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(wording=wording, mean=mean, block_names=geometry.block_names, folder=_folder)
+    return environment.get_template("template.html.j2").render(
+        rows=table,
+        command=command,
+        tasks=_tasks(table),
+        experiments=sorted({run.experiment for row in table for run in row.runs if run.experiment}),
+        depths=sorted({steps for row in table for steps in row.depths}),
+        trained={row.trained_steps for row in table},
+        at=sentences.reference_depths(table),
+        reading=sentences.reading(table),
+        geometry_reading=sentences.geometry_reading(table),
+        accuracy=_accuracy(table),
+        training=[figure for figure in (curves.loss(table), curves.gradient(table)) if figure],
+        lag=Figure("Cosine against lag", _LAG, curves.lag(table), "pair"),
+        portraits=_portraits(table),
+        glyphs=_glyphs(table),
+        missing=_missing(table),
+    )
+
+
+_LAG = (
+    "Mean cosine between the state a step carries and the state k steps later. A value of 1 at every lag means that "
+    "what different steps wrote cannot be told apart by direction."
+)
+_CURVE = "Share of the words answered right at every position up to and with this one. It can only fall."
+_POSITION = "Share of the words answered right at this position, whatever stands before it."
+
+
+def _accuracy(table: tuple[Row, ...]) -> list[Figure]:
+    strips = [
+        Figure(
+            "Right up to position k, C(k)",
+            _CURVE,
+            curves.by_position(table, lambda depth: depth.curve, "C(k)"),
+            "strip",
+        ),
+        Figure(
+            "Right at position k",
+            _POSITION,
+            curves.by_position(table, lambda depth: depth.position, "Accuracy at each position"),
+            "strip",
+        ),
+    ]
+    figures = [curves.by_depth(table), curves.progress(table), *strips]
+    return [figure for figure in figures if figure and figure.panels]
+
+
+def _portraits(table: tuple[Row, ...]) -> list[tuple[Row, Run, Figure]]:
+    """One for each row that was measured, of its first seed that was."""
+    half, scale = geometry.reach(table), geometry.deviation_scale(table)
+    found = []
+    for row in table:
+        run = next((run for run in row.runs if run.geometry), None)
+        if run and run.geometry:
+            found.append((row, run, geometry.portrait(run.geometry, half, scale)))
+    return found
+
+
+def _glyphs(table: tuple[Row, ...]) -> dict[str, Picture]:
+    """The trained spectrum of each row that was measured, small and without words."""
+    half = geometry.reach(table)
+    first = {row.key: next((run.geometry for run in row.runs if run.geometry), None) for row in table}
+    return {key: geometry.glyph(found, half) for key, found in first.items() if found and found.spectrum}
+
+
+def _tasks(table: tuple[Row, ...]) -> list[str]:
+    found = dict.fromkeys(run.evaluation.task for row in table for run in row.runs if run.evaluation)
+    return [wording.task_name(task) for task in found]
+
+
+def _missing(table: tuple[Row, ...]) -> dict[str, list[Missing]]:
+    """For each section of the page, the runs that have nothing for it."""
+    found: dict[str, list[Missing]] = {"evaluation": [], "metrics": [], "geometry": []}
+    for row in table:
+        for run in row.runs:
+            measure = f"torsor measure {_folder(run)}"
+            if run.evaluation is None and run.command and run.status != "finished":
+                found["evaluation"].append(
+                    Missing(row, run, "not scored: the run has not ended; go on with", run.command)
+                )
+            elif run.evaluation is None:
+                found["evaluation"].append(Missing(row, run, "not measured: run", measure))
+            if run.updates is None:
+                found["metrics"].append(Missing(row, run, "not recorded: the folder has no metrics.jsonl", ""))
+            if run.geometry is None:
+                found["geometry"].append(Missing(row, run, "not measured: run", measure))
+    return found
+
+
+def _folder(run: Run) -> str:
+    return shlex.quote(str(run.folder))

@@ -1,0 +1,103 @@
+"""Runs gathered into rows: one row is one setting, its runs are its seeds."""
+
+import json
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import final
+
+from scipy.special import stdtrit
+
+from torsor.report.run import Depth, Interval, Run
+
+CONFIDENCE = 0.95
+
+
+@final
+@dataclass(frozen=True)
+class Mean:
+    """A mean over seeds with the half-width of its 95 % Student interval, None below two seeds."""
+
+    value: float
+    half_width: float | None
+    count: int
+
+
+@final
+@dataclass(frozen=True)
+class Row:
+    """The runs of one setting, ordered by seed, with the letter that stands for them in every chart."""
+
+    key: str
+    css: str
+    label: str
+    runs: tuple[Run, ...]
+
+    @property
+    def trained_steps(self) -> int | None:
+        """The depth of training, where the runs agree on one."""
+        found = {run.evaluation.trained_steps for run in self.runs if run.evaluation}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Every depth at which some seed was evaluated."""
+        return tuple(sorted({depth.steps for run in self.runs if run.evaluation for depth in run.evaluation.depths}))
+
+    def at(self, steps: int) -> tuple[Depth, ...]:
+        """The scores at one depth, one for each seed that has them."""
+        found = (run.evaluation.at(steps) for run in self.runs if run.evaluation)
+        return tuple(depth for depth in found if depth is not None)
+
+    def joint(self, steps: int) -> Mean | None:
+        """Joint accuracy at one depth, over seeds."""
+        return mean([depth.joint for depth in self.at(steps)])
+
+    def interval(self, steps: int) -> Interval | None:
+        """The interval of the joint accuracy: Student's over several seeds, Clopper-Pearson's over the words of one."""
+        found = self.joint(steps)
+        if found is None:
+            return None
+        if found.half_width is not None:
+            return found.value - found.half_width, found.value + found.half_width
+        return next((depth.interval for depth in self.at(steps) if depth.joint is not None), None)
+
+
+def mean(values: Sequence[float | None]) -> Mean | None:
+    r"""The mean of what was measured, :math:`\bar x \pm t_{n-1,\,0.975}\, s / \sqrt n`; None of nothing."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    count = len(known)
+    quantile = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) if count > 1 else 0.0
+    return Mean(fmean(known), quantile * stdev(known) / count**0.5 if count > 1 else None, count)
+
+
+def gather(runs: Sequence[Run]) -> tuple[Row, ...]:
+    """Gather runs that differ in nothing but the seed, in the order in which the settings first appear."""
+    gathered: dict[str, list[Run]] = {}
+    for run in runs:
+        gathered.setdefault(json.dumps([run.experiment, run.label, _setting(run)], sort_keys=True), []).append(run)
+    settings = list(gathered.values())
+    names = [setting[0].label for setting in settings]
+    found = []
+    for index, setting in enumerate(settings):
+        twins = [other[0] for other in settings if other[0].label == names[index]]
+        key = string.ascii_uppercase[index] if index < 26 else str(index + 1)
+        seeds = sorted(setting, key=lambda run: (run.seed is None, run.seed or 0))
+        found.append(Row(key, f"r{index % 6}", names[index] + _difference(setting[0], twins), tuple(seeds)))
+    return tuple(found)
+
+
+def _setting(run: Run) -> dict[str, object]:
+    return {name: value for name, value in run.arguments.items() if name != "seed"}
+
+
+def _difference(run: Run, twins: list[Run]) -> str:
+    """What tells a row from the others of its name."""
+    everything = [{"experiment": twin.experiment, **_setting(twin)} for twin in twins]
+    own = {"experiment": run.experiment, **_setting(run)}
+    names = sorted({name for one in everything for name in one})
+    different = [name for name in names if any(one.get(name) != own.get(name) for one in everything)]
+    return "".join(f", {name} {own[name]}" if name in own else f", no {name}" for name in different)

@@ -1,0 +1,165 @@
+"""What ``run.json`` says of a run: enough to build it again, and to know its checkpoint."""
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+from torsor.training.checkpoint import MOMENTS, STATE, WEIGHTS, CheckpointDigest
+from torsor.training.durable import RunFolderError, read_json
+
+FORMAT = 1
+RUN_FILE = "run.json"
+RUNNING, FINISHED, STOPPED = "running", "finished", "stopped: "
+
+
+@final
+@dataclass(frozen=True)
+class RunDescription:
+    """The content of ``run.json``.
+
+    Args:
+        experiment: name of the experiment, ``paper/name``.
+        arguments: every argument of it, as JSON holds them.
+        seed: the seed of the run.
+        versions: of torsor, torch, numpy and python, when the run began.
+        threads: number of threads of PyTorch; another number may change the last bit.
+        dtype: PyTorch's default type.
+        resumed_with: versions, threads and type of each later process that had others.
+        status: "running" (or killed), "finished", or "stopped: " and the reason.
+        checkpoint: the one that counts; None before the first.
+        about: what a reader wants to know and no code relies on: the row's label, the command.
+        format: version of the layout of the whole folder.
+    """
+
+    experiment: str
+    arguments: dict[str, Any]
+    seed: int
+    versions: dict[str, str]
+    threads: int
+    dtype: str
+    resumed_with: list[dict[str, Any]] = field(default_factory=list)
+    status: str = RUNNING
+    checkpoint: CheckpointDigest | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, the format first."""
+        return {"format": self.format} | asdict(self)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run reached its end and was evaluated."""
+        return self.status == FINISHED
+
+    def check_same_run(self, folder: Path, experiment: str, arguments: Mapping[str, Any], seed: int) -> None:
+        """Refuse to go on with another run's folder.
+
+        Args:
+            folder: the run folder, for the message.
+            experiment: name of the experiment that wants to go on.
+            arguments: its arguments, as JSON gives them back.
+            seed: its seed.
+
+        Raises:
+            RunFolderError: naming every argument that differs, with both values.
+        """
+        if experiment != self.experiment:
+            raise RunFolderError(
+                f"{folder} holds the experiment {self.experiment}, not {experiment}: choose another folder"
+            )
+        held, wanted = self.arguments | {"seed": self.seed}, dict(arguments) | {"seed": seed}
+        differences = [
+            f"{name}={_shown(held, name)}, not {_shown(wanted, name)}"
+            for name in held | wanted
+            if _shown(held, name) != _shown(wanted, name)
+        ]
+        if differences:
+            raise RunFolderError(
+                f"{folder} holds a run with {'; '.join(differences)}: choose another folder or the same arguments"
+            )
+
+
+def read_run(folder: Path) -> RunDescription:
+    """Read ``run.json`` without taking the folder's lock: also of a run that goes on.
+
+    Args:
+        folder: a run folder.
+
+    Raises:
+        RunFolderError: when there is none, or a newer torsor wrote it, or it was altered.
+    """
+    path = folder / RUN_FILE
+    if not path.is_file():
+        raise RunFolderError(f"{folder} is no run folder: it has no {RUN_FILE}")
+    content = read_json(path)
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
+        raise RunFolderError(f"{path} must hold an integer under 'format', it does not")
+    if content["format"] > FORMAT:
+        raise RunFolderError(
+            f"{folder} was written by a newer torsor: format {content['format']}, this one reads up to {FORMAT}"
+        )
+    _refuse_other_names(path, content, {field.name for field in fields(RunDescription)})
+    digest = content["checkpoint"]
+    if digest is not None:
+        _refuse_other_names(path, digest, {field.name for field in fields(CheckpointDigest)})
+        _refuse_other_names(path, digest["files"], {WEIGHTS, MOMENTS, STATE})
+        content["checkpoint"] = CheckpointDigest(**digest)
+    return RunDescription(**content)
+
+
+def describe_environment() -> dict[str, Any]:
+    """Versions, number of threads and default type of this process: what may change the last bit of a result."""
+    return {
+        "versions": {
+            "torsor": _version("torsor"),
+            "torch": torch.__version__,
+            "numpy": _version("numpy"),
+            "python": platform.python_version(),
+        },
+        "threads": torch.get_num_threads(),
+        "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+    }
+
+
+def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as JSON gives them back, so that a tuple equals the list that was stored for it.
+
+    Args:
+        arguments: by name.
+
+    Raises:
+        RunFolderError: naming the argument that JSON cannot hold.
+    """
+    result = {}
+    for name, value in arguments.items():
+        try:
+            result[name] = json.loads(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise RunFolderError(f"argument {name} must be something JSON can hold, got {value!r}") from error
+    return result
+
+
+def _refuse_other_names(path: Path, content: Any, names: set[str]) -> None:
+    if not isinstance(content, dict) or content.keys() != names:
+        found = content.keys() if isinstance(content, dict) else set()
+        raise RunFolderError(f"{path} was altered: missing or unexpected {', '.join(sorted(names ^ found))}")
+
+
+@cache
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _shown(arguments: Mapping[str, Any], name: str) -> str:
+    return json.dumps(arguments[name]) if name in arguments else "unset"

@@ -1,0 +1,119 @@
+"""Layers: what is promised of positions, norms, blocks and their initial values."""
+
+import math
+
+import pytest
+import torch
+
+from torsor.layers import Attention, Block, FeedForward, RMSNorm, Stack
+from torsor.layers.initialisation import initialise_, orthogonal_, published_std
+from torsor.layers.rotary import rotary_table, rotate
+
+
+def _rotary(length, head_dim):
+    return rotary_table(length, head_dim, device=torch.device("cpu"), dtype=torch.float64)
+
+
+def test_rms_norm_removes_a_common_scale_up_to_epsilon():
+    norm, x = RMSNorm(16), torch.randn(3, 16)
+    torch.testing.assert_close(norm(1e3 * x), norm(1e6 * x), rtol=1e-9, atol=1e-9)
+    assert not torch.allclose(norm(1e-3 * x), norm(x), rtol=1e-3)
+
+
+def test_rms_norm_agrees_with_torch():
+    norm, x = RMSNorm(16), torch.randn(3, 16)
+    torch.nn.init.normal_(norm.weight)
+    torch.testing.assert_close(norm(x), torch.nn.functional.rms_norm(x, (16,), norm.weight, 1e-5))
+
+
+def test_rms_norm_of_a_half_precision_state_is_computed_in_float32():
+    norm, x = RMSNorm(8).float(), torch.randn(3, 8).bfloat16()
+    torch.testing.assert_close(norm(x), norm(x.float()).bfloat16(), rtol=0, atol=0)
+
+
+def test_rotary_scores_depend_on_the_difference_of_positions_alone():
+    table = _rotary(12, 8)
+    query, key = torch.randn(1, 1, 8).expand(12, 1, 8), torch.randn(1, 1, 8).expand(12, 1, 8)
+    scores = torch.einsum("phd,qhd->pq", rotate(query, table), rotate(key, table))
+    for shift in range(1, 12):
+        torch.testing.assert_close(scores[shift:, :-shift].diagonal(), scores[shift, 0].expand(12 - shift))
+    assert not torch.allclose(scores[0, 0], scores[3, 0])
+
+
+def test_rotary_planes_turn_counterclockwise_by_the_position_s_angle():
+    table = _rotary(5, 4)
+    turned = rotate(torch.tensor([1.0, 0, 1, 0]).expand(5, 1, 4), table)
+    for position in range(5):
+        angle = position * 50_000.0**-0.5
+        expected = [math.cos(position), math.sin(position), math.cos(angle), math.sin(angle)]
+        torch.testing.assert_close(turned[position, 0], torch.tensor(expected))
+
+
+def test_attention_averages_equal_values_so_repeated_letters_need_a_begin_token():
+    attention = Attention(8, heads=2)
+    same = torch.randn(1, 1, 8).expand(1, 5, 8)
+    mixed = attention(same, torch.zeros(1, 5, 8), _rotary(5, 4))
+    torch.testing.assert_close(mixed, mixed[:, :1].expand_as(mixed))
+    begun = torch.cat([torch.randn(1, 1, 8), same], dim=1)
+    mixed = attention(begun, torch.zeros(1, 6, 8), _rotary(6, 4))
+    assert not torch.allclose(mixed[:, 1], mixed[:, 2])
+
+
+def test_a_block_is_causal():
+    block, x = Block(8, heads=2), torch.randn(2, 6, 8)
+    changed = x.clone()
+    changed[:, 4] += 1
+    before, after = block(x, _rotary(6, 4)), block(changed, _rotary(6, 4))
+    assert torch.equal(before[:, :4], after[:, :4])
+    assert not torch.allclose(before[:, 4:], after[:, 4:])
+
+
+def test_at_the_initial_values_a_block_is_the_identity():
+    stack = Stack([Block(8, heads=2), Block(8, heads=2)])
+    initialise_(stack, 8)
+    x = torch.randn(2, 6, 8)
+    assert torch.equal(stack(x, _rotary(6, 4)), x)
+
+
+def test_an_empty_stack_is_the_identity():
+    x = torch.randn(2, 6, 8)
+    assert torch.equal(Stack([])(x, _rotary(6, 4)), x)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(12, 12), (20, 8), (8, 20)])
+def test_initial_matrices_are_orthogonal_with_elements_of_the_published_size(rows, columns):
+    weight = orthogonal_(torch.empty(rows, columns), std=0.1)
+    small = weight @ weight.T if rows <= columns else weight.T @ weight
+    side = max(rows, columns)
+    torch.testing.assert_close(small, torch.eye(min(rows, columns)) * 0.1**2 * side, rtol=1e-12, atol=1e-12)
+    assert weight.square().mean().sqrt().item() == pytest.approx(0.1)
+    assert published_std(512) == pytest.approx(math.sqrt(2 / (5 * 512)))
+
+
+def test_initial_embeddings_are_truncated_at_three_standard_deviations():
+    embedding = torch.nn.Embedding(2000, 8)
+    initialise_(torch.nn.ModuleList([embedding]), 8)
+    std = published_std(8)
+    assert embedding.weight.abs().max() <= 3 * std
+    assert embedding.weight.std().item() == pytest.approx(0.986 * std, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Attention(6, heads=2), "multiple of 2 \\* heads = 4, got 6"),
+        (lambda: Attention(8, heads=0), "multiple of 2 \\* heads = 0, got 8"),
+        (lambda: Block(7, heads=1), "multiple of 2 \\* heads = 2, got 7"),
+    ],
+)
+def test_sizes_that_do_not_divide_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_under_autocast_the_position_wise_layer_computes_in_half_precision():
+    layer, x = FeedForward(8, 16).float(), torch.randn(1, 3, 8, dtype=torch.float32)
+    wide = layer(x, x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        narrow = layer(x, x)
+    torch.testing.assert_close(narrow.float(), wide, rtol=0.05, atol=0.05)

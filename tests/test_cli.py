@@ -1,0 +1,301 @@
+"""The command line: what it prints, what it refuses in one line, and what it leaves behind."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from torsor.cli import main
+from torsor.experiments.study import Study
+
+TINY = (
+    "--width 8 --heads 2 --length 4 --smallest-steps 1 --largest-steps 2 --updates 12 --batch 4 --words 20 --warmup 2"
+)
+S3 = "train rotate-the-loop/s3"
+
+ANSWER_WITHOUT_TORCH = """
+import sys
+from torsor.cli import main
+try:
+    main()
+except SystemExit as ending:
+    sys.exit(ending.code or ("torch" in sys.modules) * 99)
+"""
+
+HOLD_THE_LOCK = """
+import sys, time
+from pathlib import Path
+from torsor.training.lock import FolderLock
+lock = FolderLock(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def users_numerics():
+    torch.set_default_dtype(torch.float32)
+
+
+def run(command: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(command.split())
+    return caught.value.code
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    torch.set_default_dtype(torch.float32)
+    path = tmp_path_factory.mktemp("runs") / "tiny"
+    assert run(f"{S3} {TINY} --out {path} --checkpoint-every 5 --threads 1") == 0
+    return path
+
+
+@pytest.mark.parametrize("command", ["--help", "train --help", "train rotate-the-loop/a5 --help", "list", "--version"])
+def test_help_and_list_answer_without_torch(command):
+    done = subprocess.run(
+        [sys.executable, "-c", ANSWER_WITHOUT_TORCH, *command.split()], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_help_shows_the_experiment_s_own_arguments(capsys):
+    assert run("train rotate-the-loop/a5 --help") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--width" in text
+    assert "[default: A5]" in text
+    assert "--checkpoint-every" in text
+
+
+def test_a_run_leaves_the_files_of_the_contract(trained):
+    described = json.loads((trained / "run.json").read_text())
+    assert described["experiment"] == "rotate-the-loop/s3"
+    assert described["arguments"]["width"] == 8
+    assert described["status"] == "finished"
+    assert described["about"]["label"] == "conformal, 2 groups"
+    metrics = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    assert [each["update"] for each in metrics] == list(range(1, 13))
+    assert not any("seconds" in each or "tokens_per_second" in each for each in metrics)
+    assert len((trained / "timing.jsonl").read_text().splitlines()) == 12
+    assert {each.suffix for each in (trained / "checkpoint").iterdir()} == {".safetensors", ".json"}
+    evaluation = json.loads((trained / "evaluation.json").read_text())
+    assert [each["steps"] for each in evaluation["depths"]] == [1, 2, 3]
+    geometry = json.loads((trained / "geometry.json").read_text())
+    assert geometry["readability"]["own"] < 1e-12
+    assert geometry["toeplitz"]["own"]["mean"] < 1e-13
+
+
+def test_the_same_command_on_a_finished_run_changes_nothing(trained, capsys):
+    before = {each: each.read_bytes() for each in trained.rglob("*") if each.is_file()}
+    assert run(f"{S3} {TINY} --out {trained}") == 0
+    assert "conformal, 2 groups, seed 0" in capsys.readouterr().out
+    assert before == {each: each.read_bytes() for each in trained.rglob("*") if each.is_file()}
+
+
+def test_measure_prints_defects_over_both_scopes_and_their_formulas(trained, capsys):
+    assert run(f"measure {trained}") == 0
+    out = capsys.readouterr().out
+    for words in ("own blocks", "whole vector", "readability", "Toeplitz", "|M'M - c^2 I|_F", "untrained"):
+        assert words in out
+    assert run(f"measure {trained} --json") == 0
+    assert json.loads(capsys.readouterr().out)["toeplitz"]["probes"] == 256
+
+
+def test_report_writes_one_page(trained, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert run(f"report {trained} --out {page}") == 0
+    assert str(page) in capsys.readouterr().out
+    assert "conformal, 2 groups" in page.read_text()
+
+
+def test_doctor_finds_a_working_installation(capsys):
+    assert run("doctor") == 0
+    assert "the fast form equals its matrix" in capsys.readouterr().out
+
+
+def test_demo_ends_with_both_tables_and_the_report(tmp_path, monkeypatch, capsys):
+    from torsor.cli import demo
+
+    monkeypatch.setattr(demo, "EXPERIMENT", "rotate-the-loop/s3")
+    assert run(f"demo --updates 3 --seeds 1 --threads 1 --out {tmp_path}") == 0
+    out = capsys.readouterr().out
+    for words in ("diagonal, seed 0", "conformal, 2 groups, seed 0", "8 (trained)", "12", "readability", "report.html"):
+        assert words in out
+    assert (tmp_path / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("trian", 'Did you mean "train"'),
+        ("train", "name an experiment"),
+        ("train rotate-the-loop/s4", "did you mean 'rotate-the-loop/s5'?"),
+        (f"{S3} --widht 8", "Did you mean --width?"),
+        (f"{S3} --width eight", 'unable to convert "eight" into int'),
+        (f"{S3} --transition diagnoal", "diagnoal"),
+        (f"{S3} --width 7", "dim must be a positive multiple of 2 * groups = 4, got 7"),
+        (f"{S3} --width 0", "dim must be a positive multiple of 2 * groups = 4, got 0"),
+        (f"{S3} --width 64 --groups 3", "2 * groups = 6, got 64"),
+        (f"{S3} --width 64 --groups 0", "2 * groups = 0, got 64"),
+        (f"{S3} --width 12 --heads 4", "width must be a positive multiple of 2 * heads = 8, got 12"),
+        (f"{S3} --smallest-steps 0", "1 <= low <= high, got low = 0"),
+        (f"{S3} --largest-steps 3", "1 <= low <= high, got low = 4, high = 3"),
+        (f"{S3} --length 0", "length must be at least 1, got 0"),
+        (f"{S3} --group C1", "at least two elements"),
+        (f"{S3} --group S9", "symmetric"),
+        (f"{S3} --group M11", "nearest"),
+        (f"{S3} --updates 0", "updates must be at least 1, got 0"),
+        (f"{S3} --batch 0", "batch must be at least 1, got 0"),
+        (f"{S3} --learning-rate 0", "learning_rate must be positive, got 0.0"),
+        (f"{S3} --learning-rate nan", "learning_rate must be positive, got nan"),
+        (f"{S3} --grad-steps 0", "grad_steps must be at least 1"),
+        (f"{S3} --core-layers 0", "layers of the core must be at least 1, got 0"),
+        (f"{S3} --checkpoint-every 0", "checkpoint_every must be at least 1, got 0"),
+        (f"{S3} --threads 0", "threads must be at least 1, got 0"),
+        (f"{S3} --words 0", "words must be at least 1, got 0"),
+        (f"{S3} --seed -1", "seed must be in 0 .. 2**64 - 1, got -1"),
+        ("measure nowhere", "is no run folder"),
+        ("report nowhere", "nowhere"),
+        ("report", "name at least one run folder"),
+        ("demo --seeds 0", "seeds must be at least 1, got 0"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_right_value_and_leaves_nothing(command, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(command) == 2
+    caught = capsys.readouterr()
+    assert words in caught.err
+    assert caught.err.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+def _copy(source: Path, target: Path) -> Path:
+    subprocess.run(["cp", "-r", source, target], check=True)
+    return target
+
+
+def _damage(name: str, change):
+    def apply(folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(change(path.read_bytes()))
+
+    return apply
+
+
+def _newer(folder: Path) -> None:
+    content = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(content | {"format": content["format"] + 1}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "command", "words"),
+    [
+        (lambda _: None, "train rotate-the-loop/a5 --out {run}", "holds the experiment rotate-the-loop/s3"),
+        (lambda _: None, f"{S3} {TINY} --seed 1 --out {{run}}", "seed=0, not 1"),
+        (lambda _: None, f"{S3} {TINY} --groups 1 --out {{run}}", "groups=2, not 1"),
+        (_newer, f"{S3} {TINY} --out {{run}}", "newer"),
+        (_newer, "measure {run}", "newer"),
+        (_damage("checkpoint/model.safetensors", lambda b: b[:-7]), f"{S3} {TINY} --out {{run}}", "model.safetensors"),
+        (
+            _damage("checkpoint/model.safetensors", lambda b: b[:-1] + bytes([b[-1] ^ 1])),
+            "measure {run}",
+            "model.safetensors",
+        ),
+        (
+            _damage("checkpoint/state.json", lambda b: b.replace(b"12", b"11")),
+            f"{S3} {TINY} --out {{run}}",
+            "state.json",
+        ),
+        (_damage("run.json", lambda b: b[:40]), f"{S3} {TINY} --out {{run}}", "run.json"),
+        (lambda folder: (folder / "run.json").unlink(), f"{S3} {TINY} --out {{run}}", "run.json"),
+        (lambda folder: (folder / "evaluation.json").unlink(), f"{S3} {TINY} --out {{run}}", "evaluation.json"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_one_line_and_stays_as_it_is(damage, command, words, trained, tmp_path, capsys):
+    folder = _copy(trained, tmp_path / "run")
+    damage(folder)
+    before = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    assert run(command.format(run=folder)) == 2
+    caught = capsys.readouterr()
+    assert words in caught.err
+    assert caught.err.count("\n") == 1
+    assert before == {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    occupied = tmp_path / "file"
+    occupied.write_text("mine")
+    assert run(f"{S3} {TINY} --out {occupied}/run") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert occupied.read_text() == "mine"
+
+
+def test_a_second_process_on_one_run_folder_is_one_line(trained, capsys):
+    holder = subprocess.Popen([sys.executable, "-c", HOLD_THE_LOCK, trained], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout.readline() == "held\n"
+        assert run(f"{S3} {TINY} --out {trained}") == 2
+        error = capsys.readouterr().err
+        assert str(holder.pid) in error
+        assert error.count("\n") == 1
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_update_s_number_and_keeps_the_checkpoint(
+    trained, tmp_path, monkeypatch, capsys
+):
+    sound = Study.forward
+
+    def poisoned(self, model, tokens, update):
+        return sound(self, model, tokens, update) * (float("nan") if update == 7 else 1.0)
+
+    path = tmp_path / "run"
+    command = f"{S3} {TINY} --out {path} --checkpoint-every 5"
+    monkeypatch.setattr(Study, "forward", poisoned)
+    assert run(command) == 1
+    error = capsys.readouterr().err
+    assert error == "torsor: update 8 has loss nan and gradient norm nan; the parameters are those before it\n"
+    described = json.loads((path / "run.json").read_text())
+    assert described["checkpoint"]["update"] == 5
+    assert described["status"].startswith("stopped: update 8 has loss nan")
+    monkeypatch.setattr(Study, "forward", sound)
+    assert run(command) == 0
+    for name in ("metrics.jsonl", "checkpoint/model.safetensors"):
+        assert (path / name).read_bytes() == (trained / name).read_bytes()
+
+
+def test_a_model_that_ends_with_logits_that_are_not_finite_is_no_finished_run(tmp_path, capsys):
+    path = tmp_path / "run"
+    assert run(f"{S3} {TINY} --learning-rate 1e30 --out {path}") == 1
+    assert "logits are not finite" in capsys.readouterr().err
+    described = json.loads((path / "run.json").read_text())
+    assert described["status"].startswith("stopped: ")
+    assert described["checkpoint"] is None
+
+
+def test_killed_at_ten_random_moments_a_run_ends_as_if_nobody_had(tmp_path):
+    script = Path(__file__).with_name("kill_and_resume.py")
+    done = subprocess.run(
+        [sys.executable, script, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["10", "kills"]
+    for name in (
+        "metrics.jsonl",
+        "checkpoint/model.safetensors",
+        "checkpoint/training.safetensors",
+        "evaluation.json",
+        "geometry.json",
+    ):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
