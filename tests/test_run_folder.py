@@ -88,6 +88,14 @@ def test_results_are_written_as_a_whole_beside_the_run(tmp_path):
     assert json.loads((tmp_path / "evaluation.json").read_bytes()) == {"accuracy": 1 / 3}
 
 
+def test_a_half_written_result_is_gone_when_the_folder_is_opened_again(tmp_path):
+    open_run(tmp_path).close()
+    before = snapshot(tmp_path)
+    (tmp_path / "evaluation.json.tmp").write_text('{"accu')
+    open_run(tmp_path).close()
+    assert snapshot(tmp_path) == before
+
+
 def test_a_run_is_running_stopped_or_finished(tmp_path):
     current = state()
     with open_run(tmp_path) as run:
@@ -263,8 +271,9 @@ def test_a_second_process_is_told_who_holds_the_folder_and_a_killed_one_holds_no
 
 
 def test_one_process_opens_a_folder_once(tmp_path):
+    (tmp_path / ".lock").write_text("1234567890123\n")  # of a process that is gone
     with open_run(tmp_path) as run:
-        with refused(f"is in use by process {os.getpid()}"):
+        with refused(f"is in use by process {os.getpid()}: "):
             open_run(tmp_path)
         run.close()
         open_run(tmp_path).close()

@@ -97,7 +97,6 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = FolderLock(path)
             try:
-                self._refuse_other_folders()  # another process may have been here before the lock was ours
                 if (path / RUN_FILE).exists():
                     self._description = read_run(path)
                     self._description.check_same_run(path, experiment, arguments, seed)
@@ -152,7 +151,10 @@ class RunFolder:
         """
         with disk_errors(f"write the checkpoint of {self.path}"):
             if (self.path / NEW).exists() or (self.path / PREVIOUS).exists():
-                self._install()  # an earlier save failed half-way, and it may be the new one that counts
+                # An earlier save failed half-way. The disk knows which folder counts, this object may not: the
+                # failure can have come between the renaming of run.json and the end of waiting for it.
+                self._description = read_run(self.path)
+                self._install()
             lengths = {name: log.sync() for name, log in self._logs.items()}
             digest = write_checkpoint(self.path, state, lengths, engine or SingleProcess())
             self._describe(checkpoint=digest)
