@@ -9,7 +9,7 @@ from torsor.transitions import BlockConformal, Geometric
 
 def main() -> None:
     """Compare a blockwise conformal map with a diagonal one whose rates have spread."""
-    conformal = BlockConformal(dim=64, groups=2, frequencies=Geometric(100), initial_scale=(0.4, 0.8))()
+    conformal = BlockConformal(dim=64, groups=2, frequencies=Geometric(100.0), initial_scale=(0.4, 0.8))()
     diagonal = Diagonal(torch.linspace(0.4, 0.8, 64))
     for name, carry in (("conformal, two groups", conformal), ("diagonal", diagonal)):
         print(f"\n{name}")

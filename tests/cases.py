@@ -22,9 +22,21 @@ from torsor.groups import (
     symmetric,
 )
 from torsor.maps import Dense, Diagonal, LinearMap, Permutation, ScaledRotation
-from torsor.models import LoopedTransformer, parcae_transformer
+from torsor.maps import Householder as Reflections
+from torsor.models import AlignedValues, LoopedTransformer, parcae_transformer
 from torsor.tasks import Task, WordProblem
-from torsor.transitions import BlockConformal, BlockDecay, Geometric, Still, Transition, Uniform
+from torsor.transitions import (
+    BlockConformal,
+    BlockDecay,
+    Cayley,
+    Exponential,
+    Free,
+    Geometric,
+    Householder,
+    Still,
+    Transition,
+    Uniform,
+)
 from torsor.transitions.hold import exact_hold
 
 
@@ -35,6 +47,7 @@ def _uniform(low: float, high: float, *shape: int) -> torch.Tensor:
 MAPS: dict[str, Callable[[], LinearMap]] = {
     "dense": lambda: Dense(torch.randn(8, 8) / 3),
     "dense, a batch of three": lambda: Dense(torch.randn(3, 8, 8) / 3),
+    "dense, two groups": lambda: Dense(torch.randn(8, 8) / 3, groups=2),
     "diagonal": lambda: Diagonal(_uniform(0.2, 0.95, 8)),
     "diagonal, two groups": lambda: Diagonal(_uniform(0.2, 0.95, 2).repeat_interleave(4), groups=2),
     "diagonal, a batch of three": lambda: Diagonal(_uniform(-0.9, 0.9, 3, 8)),
@@ -49,6 +62,9 @@ MAPS: dict[str, Callable[[], LinearMap]] = {
         _uniform(0.3, 0.9, 4), _uniform(-3, 3, 4), pairing="half-split"
     ),
     "scaled rotation, a batch of three": lambda: ScaledRotation(_uniform(0.3, 0.9, 3, 4), _uniform(-3, 3, 3, 4)),
+    "reflections": lambda: Reflections(torch.randn(3, 8), torch.tensor(0.8)),
+    "reflections, one": lambda: Reflections(torch.randn(1, 8), torch.tensor(0.8)),
+    "reflections, a batch of three": lambda: Reflections(torch.randn(3, 2, 8), _uniform(0.3, 0.9, 3)),
     "permutation": lambda: Permutation(torch.randperm(8)),
     "permutation, a batch of three": lambda: Permutation(torch.stack([torch.randperm(8) for _ in range(3)])),
 }
@@ -65,12 +81,19 @@ TRANSITIONS: dict[str, Callable[[], Transition]] = {
     "conformal, still": lambda: BlockConformal(8, groups=2, frequencies=Still()),
     "conformal, half-split": lambda: BlockConformal(8, groups=2, pairing="half-split"),
     "conformal, exact hold": lambda: BlockConformal(8, groups=2, hold=exact_hold),
+    "Cayley, one group": lambda: Cayley(6),
+    "Cayley, two groups": lambda: Cayley(6, groups=2, initial_scale=(0.3, 0.9)),
+    "Householder, one group": lambda: Householder(6),
+    "Householder, two groups": lambda: Householder(6, groups=2, initial_scale=(0.3, 0.9), spread=torch.pi),
+    "exponential, one group": lambda: Exponential(6),
+    "exponential, two groups": lambda: Exponential(6, groups=2, initial_scale=(0.3, 0.9)),
+    "free": lambda: Free(6),
 }
 
 
-def looped(transition: Transition, seed: int = 0, **arguments) -> LoopedTransformer:
+def looped(transition: Transition, seed: int = 0, classes: int | None = 5, **arguments) -> LoopedTransformer:
     """A small looped transformer whose blocks are not the identity any more."""
-    model = parcae_transformer(transition, vocabulary=3, classes=5, heads=2, **arguments)
+    model = parcae_transformer(transition, vocabulary=3, classes=classes, heads=2, **arguments)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -84,6 +107,12 @@ MODELS: dict[str, Callable[[], LoopedTransformer]] = {
     "looped, conformal": lambda: looped(BlockConformal(16, groups=2)),
     "looped, two blocks each": lambda: looped(BlockConformal(16, groups=1), layers=(2, 2, 2)),
     "looped, no prelude and no coda": lambda: looped(BlockConformal(16, groups=4), layers=(0, 1, 0)),
+    "looped, value embeddings": lambda: looped(
+        BlockConformal(16, groups=2), layers=(2, 2, 2), value_embeddings=AlignedValues()
+    ),
+    "looped, readout tied to the embedding": lambda: looped(
+        BlockDecay(16, groups=16), classes=None, value_embeddings=AlignedValues()
+    ),
 }
 
 GROUPS: dict[str, Callable[[], FiniteGroup]] = {

@@ -144,7 +144,7 @@ def test_demo_ends_with_both_tables_and_the_report(tmp_path, monkeypatch, capsys
         (f"{S3} --width 64 --groups 0", "2 * groups = 0, got 64"),
         (f"{S3} --width 12 --heads 4", "width must be a positive multiple of 2 * heads = 8, got 12"),
         (f"{S3} --smallest-steps 0", "1 <= low <= high, got low = 0"),
-        (f"{S3} --largest-steps 3", "1 <= low <= high, got low = 4, high = 3"),
+        (f"{S3} --largest-steps 3", "1 <= low <= high, got low = 6, high = 3"),
         (f"{S3} --length 0", "length must be at least 1, got 0"),
         (f"{S3} --group C1", "at least two elements"),
         (f"{S3} --group S9", "symmetric"),

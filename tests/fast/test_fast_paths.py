@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from conftest import TOLERANCE
+from torsor.layers import Attention, ValueGate
 from torsor.layers.attention import causal_attention, causal_attention_reference
 from torsor.layers.feedforward import feedforward, feedforward_reference
 from torsor.layers.norm import rms_norm, rms_norm_reference
 from torsor.layers.rotary import rotary_table
+from torsor.recurrence.loop import _per_sequence, _per_sequence_reference
 
 
 def _compare(fast, reference, inputs, tolerance):
@@ -48,6 +50,43 @@ def test_causal_attention_beyond_the_fused_length_equals_its_reference():
     joined = torch.randn(1, 300, 3, 2, 4)
     rotary = rotary_table(300, 4, device=joined.device, dtype=joined.dtype)
     _compare(lambda x: causal_attention(x, rotary), lambda x: causal_attention_reference(x, rotary), (joined,), 1e-12)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("length", [1, 7, 300])
+def test_attention_with_value_embeddings_equals_its_reference(dtype, length):
+    attention = Attention(16, heads=2, value_gate=ValueGate(16, heads=2)).to(dtype)
+    rotary = rotary_table(length, 8, device=torch.device("cpu"), dtype=dtype)
+
+    def reference(x, residual, values):
+        joined = torch.stack([m(x) for m in (attention.query, attention.key, attention.value)], dim=2)
+        gate = 2 * torch.sigmoid(x @ attention.value_gate.read.weight.T).repeat_interleave(8, dim=-1)
+        joined = torch.cat([joined[:, :, :2], (joined[:, :, 2] + gate * values)[:, :, None]], dim=2)
+        return residual + causal_attention_reference(joined.unflatten(-1, (2, 8)), rotary) @ attention.out.weight.T
+
+    inputs = tuple(torch.randn(3, 2, length, 16, dtype=dtype))
+    _compare(lambda x, r, v: attention(x, r, rotary, v), reference, inputs, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("grad_steps", [None, 1, 2, 4, 9])
+@pytest.mark.parametrize("steps", [[3, 1, 8, 3, 2], [4, 4, 4, 4, 4], [1, 2, 3, 4, 5], [1, 1, 1, 1, 1]])
+def test_a_depth_per_sequence_equals_its_reference(dtype, grad_steps, steps):
+    steps = torch.tensor(steps)
+
+    def run(path):
+        def call(state, write, weight):
+            # the last input has no batch, so that it is shared and not given
+            def step(x, write):
+                return torch.tanh(x @ weight) + write
+
+            # one more term, so that a truncation that cuts the state off leaves something to differentiate
+            return path(step, state, steps, grad_steps, (write,)) + 0 * state
+
+        return call
+
+    inputs = (torch.randn(5, 3, 4, dtype=dtype), torch.randn(5, 3, 4, dtype=dtype), torch.randn(4, 4, dtype=dtype) / 2)
+    _compare(run(_per_sequence), run(_per_sequence_reference), inputs, TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from torsor.layers import Attention, Block, FeedForward, RMSNorm, Stack
+from torsor.layers import Attention, Block, FeedForward, RMSNorm, Stack, ValueGate
 from torsor.layers.initialisation import initialise_, orthogonal_, published_std
 from torsor.layers.rotary import rotary_table, rotate
 
@@ -80,6 +80,62 @@ def test_an_empty_stack_is_the_identity():
     assert torch.equal(Stack([])(x, _rotary(6, 4)), x)
 
 
+def test_a_value_gate_is_one_for_each_head_between_zero_and_two_and_one_where_its_input_is_zero():
+    gate, values = ValueGate(64, heads=4), torch.randn(2, 5, 64)
+    assert torch.equal(gate(torch.zeros(2, 5, 64), values), values.unflatten(-1, (4, 16)))
+    ratio = gate(10 * torch.randn(2, 5, 64), values) / values.unflatten(-1, (4, 16))
+    assert ((ratio > 0) & (ratio < 2)).all()
+    torch.testing.assert_close(ratio, ratio[..., :1].expand_as(ratio))
+    assert (ratio[..., 0, 0] - ratio[..., 1, 0]).abs().min() > 1e-3
+
+
+def test_a_value_gate_reads_the_first_32_channels():
+    gate, x, values = ValueGate(64, heads=4), torch.randn(2, 5, 64), torch.randn(2, 5, 64)
+    changed = x.clone()
+    changed[..., 32:] += 1
+    assert torch.equal(gate(x, values), gate(changed, values))
+    changed[..., 31] += 1
+    assert not torch.allclose(gate(x, values), gate(changed, values))
+
+
+def test_value_embeddings_reach_the_blocks_that_own_a_table_and_a_gate_and_no_other():
+    def block(gated):
+        return Block(8, heads=2, value_gate=ValueGate(8, heads=2) if gated else None)
+
+    tables = {number: torch.nn.Embedding(5, 8) for number in (0, 1)}
+    stack = Stack([block(False), block(True), block(True)], tables)
+    tokens, x = torch.randint(0, 5, (2, 6)), torch.randn(2, 6, 8)
+    assert stack.readers == (1,)
+    values = stack.values(tokens)
+    assert len(values) == 1
+    assert torch.equal(values[0], tables[1].weight[tokens])
+    expected = stack.blocks[0](x, _rotary(6, 4))
+    expected = stack.blocks[1](expected, _rotary(6, 4), values[0])
+    expected = stack.blocks[2](expected, _rotary(6, 4))
+    assert torch.equal(stack(x, _rotary(6, 4), values), expected)
+    assert not torch.allclose(expected, stack(x, _rotary(6, 4), [torch.zeros(2, 6, 8)]))
+
+
+def test_initial_value_embeddings_are_normal_of_size_one_and_their_gates_uniform_up_to_one_over_root_32():
+    gate, table = ValueGate(64, heads=32), torch.nn.Embedding(2000, 64)
+    stack = Stack([Block(64, heads=32, value_gate=gate)], {0: table})
+    initialise_(stack, 64)
+    assert table.weight.mean().item() == pytest.approx(0, abs=0.02)
+    assert table.weight.std().item() == pytest.approx(1, abs=0.02)
+    assert table.weight.abs().max() > 3
+    bound = 1 / math.sqrt(32)
+    assert 0.95 * bound < gate.read.weight.abs().max() <= bound
+    assert gate.read.weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+
+
+def test_a_matrix_tied_to_an_embedding_starts_as_the_embedding_does():
+    readout, embedding = torch.nn.Linear(8, 2000, bias=False), torch.nn.Embedding(2000, 8)
+    readout.weight = embedding.weight
+    initialise_(torch.nn.ModuleList([embedding, readout]), 8)
+    assert embedding.weight.std().item() == pytest.approx(0.986 * published_std(8), rel=0.02)
+    assert not torch.allclose(embedding.weight.T @ embedding.weight, torch.eye(8) * published_std(8) ** 2 * 2000)
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(12, 12), (20, 8), (8, 20)])
 def test_initial_matrices_are_orthogonal_with_elements_of_the_published_size(rows, columns):
     weight = orthogonal_(torch.empty(rows, columns), std=0.1)
@@ -104,11 +160,22 @@ def test_initial_embeddings_are_truncated_at_three_standard_deviations():
         (lambda: Attention(6, heads=2), "multiple of 2 \\* heads = 4, got 6"),
         (lambda: Attention(8, heads=0), "multiple of 2 \\* heads = 0, got 8"),
         (lambda: Block(7, heads=1), "multiple of 2 \\* heads = 2, got 7"),
+        (lambda: ValueGate(9, heads=2), "positive multiple of heads = 2, got 9"),
+        (lambda: Attention(8, heads=2, value_gate=ValueGate(8, heads=4)), "number of heads = 2, got 4"),
+        (lambda: Stack([Block(8, heads=2)], {1: torch.nn.Embedding(3, 8)}), "the blocks 0 .. 0, got 1"),
     ],
 )
 def test_sizes_that_do_not_divide_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_value_embeddings_that_no_block_reads_are_refused():
+    x = torch.randn(1, 3, 8)
+    with pytest.raises(ValueError, match="values must be one for each of 0 blocks that read, got 1"):
+        Stack([Block(8, heads=2)])(x, _rotary(3, 4), [x])
+    with pytest.raises(ValueError, match="values must be None for an attention without a value_gate"):
+        Attention(8, heads=2)(x, x, _rotary(3, 4), x)
 
 
 def test_under_autocast_the_position_wise_layer_computes_in_half_precision():

@@ -5,7 +5,7 @@ import torch
 
 from cases import MAPS
 from refusal import refused
-from torsor.maps import Dense, Diagonal, Permutation, ScaledRotation
+from torsor.maps import Dense, Diagonal, Householder, Permutation, ScaledRotation
 
 every_map = pytest.mark.parametrize("name", MAPS)
 
@@ -36,6 +36,11 @@ def test_an_exponent_that_is_not_a_count_is_refused(name, exponent):
         (lambda: ScaledRotation(torch.ones(2), torch.ones(3)), "scale and angle must agree"),
         (lambda: ScaledRotation(torch.ones(2), torch.ones(2).float()), "scale and angle must agree"),
         (lambda: ScaledRotation(torch.ones(4), torch.ones(4), groups=3), "groups must divide the number of planes = 4"),
+        (lambda: Householder(torch.ones(2, 4).half(), torch.tensor(1.0)), "vectors must be float32 or float64"),
+        (lambda: Householder(torch.ones(2, 4), torch.tensor(1.0).half()), "scale must be float32 or float64"),
+        (lambda: Householder(torch.ones(2, 4), torch.ones(2)), "scale must agree with vectors in type and leading"),
+        (lambda: Householder(torch.ones(2, 4), torch.tensor(1.0).float()), "scale must agree with vectors in type"),
+        (lambda: Householder(torch.ones(4), torch.tensor(1.0)), "vectors must have the axes reflections and dim"),
         (lambda: Permutation(torch.tensor([0, 0, 2])), "images must hold each of 0 .. 2 exactly once"),
         (lambda: Diagonal(torch.ones(4)) @ Diagonal(torch.ones(5)), "maps to compose must share one dim, got 4 and 5"),
     ],

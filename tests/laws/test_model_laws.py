@@ -8,7 +8,15 @@ from cases import MODELS, TRANSITIONS, looped
 from refusal import refused
 from torsor.groups import alternating, cyclic, dihedral, direct_product, symmetric
 from torsor.layers import Block, Stack
-from torsor.models import Coda, LoopedTransformer, Oracle, Prelude, parcae_transformer
+from torsor.models import (
+    AlignedValues,
+    Coda,
+    LoopedTransformer,
+    Oracle,
+    Prelude,
+    PublishedValues,
+    parcae_transformer,
+)
 from torsor.tasks import WordProblem, score
 from torsor.transitions import BlockConformal, BlockDecay, TokenPermutation
 
@@ -30,7 +38,7 @@ def test_causal(model):
 
 def test_several_depths_in_one_pass_equal_separate_passes(model):
     together = model(TOKENS, steps=(1, 4, 2))
-    assert together.shape == (3, *TOKENS.shape, 5)
+    assert together.shape == (3, *TOKENS.shape, model.readout.out_features)
     for logits, steps in zip(together, (1, 4, 2), strict=True):
         torch.testing.assert_close(logits, model(TOKENS, steps=steps), rtol=1e-13, atol=1e-13)
     assert not torch.allclose(together[0], together[1])
@@ -40,6 +48,24 @@ def test_a_depth_per_sequence_equals_that_sequence_alone(model):
     together = model(TOKENS, steps=torch.tensor([4, 1, 2]))
     for row, steps in enumerate((4, 1, 2)):
         torch.testing.assert_close(together[row : row + 1], model(TOKENS[row : row + 1], steps=steps))
+
+
+def test_a_depth_per_sequence_sends_back_the_sum_of_what_the_sequences_send_back_alone(model):
+    model.grad_steps = 2
+    model(TOKENS, steps=torch.tensor([4, 1, 2])).square().sum().backward()
+    together = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    for row, steps in enumerate((4, 1, 2)):
+        model(TOKENS[row : row + 1], steps=steps).square().sum().backward()
+    for (name, parameter), grad in zip(model.named_parameters(), together, strict=True):
+        torch.testing.assert_close(grad, parameter.grad, rtol=1e-10, atol=1e-10, msg=name)
+
+
+def test_a_depth_per_sequence_costs_the_loops_of_each_sequence_and_no_more(model):
+    computed = []
+    model.core.register_forward_pre_hook(lambda _, inputs: computed.append(inputs[0].shape[0]))
+    model(TOKENS, steps=torch.tensor([4, 1, 2]))
+    assert sum(computed) == 4 + 1 + 2
 
 
 def test_it_runs_at_unseen_lengths_and_depths(model):
@@ -63,7 +89,7 @@ def test_the_gradient_reaches_every_parameter(model):
 @pytest.mark.parametrize("name", TRANSITIONS)
 def test_at_the_initial_values_the_loop_is_linear_and_equals_its_closed_form(name):
     transition = TRANSITIONS[name]()
-    model = parcae_transformer(transition, vocabulary=3, classes=5, heads=2)
+    model = parcae_transformer(transition, vocabulary=3, classes=5, heads=1)
     embedding = model.prelude.norm(model.prelude.embedding(TOKENS))
     matrix, write = transition().dense(), transition.input_map()(embedding)
     state = sum(write @ torch.linalg.matrix_power(matrix, t).T for t in range(7))
@@ -106,6 +132,84 @@ def test_parameters_are_as_many_as_documented():
     assert sum(p.numel() for p in conformal.parameters()) == expected + 2 * 2 + width // 2
 
 
+@pytest.mark.parametrize(
+    ("width", "layers", "heads", "tables", "millions"),
+    [(512, (1, 1, 1), 4, 2, 60.30), (768, (2, 2, 2), 6, 3, 144.32), (1024, (4, 4, 4), 8, 6, 388.00)],
+)
+@pytest.mark.parametrize("values", [AlignedValues(), PublishedValues()], ids=repr)
+def test_language_models_have_the_published_number_of_parameters(width, layers, heads, tables, millions, values):
+    with torch.device("meta"):
+        model = parcae_transformer(
+            BlockDecay(width, groups=width),
+            vocabulary=32768,
+            heads=heads,
+            layers=layers,
+            value_embeddings=values,
+        )
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+    assert round(sum(parameter.numel() for parameter in model.parameters()) / 1e6, 2) == millions
+    owned = [len(stack.tables()) for stack in (model.prelude.blocks, model.core, model.coda.blocks)]
+    assert sum(owned) == tables
+
+
+def test_value_embeddings_stand_in_every_second_layer_and_the_published_gates_beside_some_tables():
+    def layers(values, layers):
+        return sorted(values.tables(layers)), sorted(values.gates(layers))
+
+    assert layers(AlignedValues(), (1, 1, 1)) == ([0, 2], [0, 2])
+    assert layers(PublishedValues(), (1, 1, 1)) == ([0, 2], [1, 2])
+    assert layers(AlignedValues(), (0, 1, 0)) == ([0], [0])
+    assert layers(PublishedValues(mean_steps=7), (1, 1, 1)) == ([0, 2], [1])
+    assert layers(PublishedValues(grad_steps=3), (1, 1, 1)) == ([0, 2], [0])
+    for even in [(2, 2, 2), (4, 4, 4), (2, 6, 4)]:
+        assert layers(PublishedValues(), even) == layers(AlignedValues(), even)
+        assert layers(PublishedValues(), even)[0] == list(range(1, sum(even), 2))
+
+
+def test_at_one_layer_each_the_published_table_of_the_prelude_and_gate_of_the_core_receive_no_gradient():
+    published, aligned = (
+        looped(BlockDecay(16, groups=16), classes=None, value_embeddings=values)
+        for values in (PublishedValues(), AlignedValues())
+    )
+    idle = {"prelude.blocks.value_tables.0.weight", "core.blocks.0.attention.value_gate.read.weight"}
+    for model, expected in ((published, idle), (aligned, set())):
+        model(TOKENS, steps=3).square().sum().backward()
+        assert {name for name, parameter in model.named_parameters() if parameter.grad is None} == expected
+
+
+def test_value_embeddings_are_looked_up_once_however_many_loops_read_them():
+    model, looked_up = MODELS["looped, value embeddings"](), []
+    for stack in (model.prelude.blocks, model.core, model.coda.blocks):
+        for table in stack.tables():
+            table.register_forward_pre_hook(lambda *_: looked_up.append(1))
+    model(TOKENS, steps=(2, 9))
+    assert len(looked_up) == 3
+
+
+def test_a_readout_tied_to_the_embedding_is_the_embedding():
+    model = MODELS["looped, readout tied to the embedding"]()
+    assert model.readout.weight is model.prelude.embedding.weight
+    model.reset_parameters(torch.Generator().manual_seed(7))
+    assert model.readout.weight is model.prelude.embedding.weight
+    untied = parcae_transformer(BlockDecay(16, groups=16), vocabulary=3, classes=5, heads=2, seed=7)
+    assert torch.equal(model.readout.weight, untied.prelude.embedding.weight)
+
+
+def test_another_transition_in_a_copy_changes_what_is_carried_and_leaves_the_first_model_alone(model):
+    before = model(TOKENS, steps=3)
+    other = model.with_transition(BlockConformal(16, groups=8))
+    assert other.transition.groups == 8
+    assert not torch.allclose(other(TOKENS, steps=3), before)
+    own = dict(model.named_parameters())
+    for name, parameter in other.named_parameters():
+        if not name.startswith("transition."):
+            assert torch.equal(parameter, own[name])
+            assert parameter is not own[name]
+    assert (other.readout.weight is other.prelude.embedding.weight) == (model.readout.out_features == 3)
+    assert torch.equal(model(TOKENS, steps=3), before)
+    assert torch.equal(other.with_transition(model.transition)(TOKENS, steps=3), before)
+
+
 def test_a_model_cast_to_half_precision_keeps_its_transition_in_float32():
     model = parcae_transformer(BlockConformal(16, groups=2), vocabulary=3, classes=5, heads=2).bfloat16()
     assert {p.dtype for p in model.transition.parameters()} == {torch.float64}
@@ -114,7 +218,8 @@ def test_a_model_cast_to_half_precision_keeps_its_transition_in_float32():
 
 def test_weights_depend_on_the_seed_alone():
     def build(seed):
-        return parcae_transformer(BlockConformal(16, groups=2), vocabulary=3, classes=5, heads=2, seed=seed)
+        transition, values = BlockConformal(16, groups=2), AlignedValues()
+        return parcae_transformer(transition, vocabulary=3, classes=5, heads=2, value_embeddings=values, seed=seed)
 
     torch.manual_seed(1)
     first = build(0).state_dict()
@@ -151,6 +256,8 @@ def test_bad_input_is_one_clear_line(call, words):
         (lambda: parcae_transformer(BlockDecay(8, 8), vocabulary=3, classes=5, heads=1, grad_steps=0), "grad_steps"),
         (lambda: _assembled(transition=6, coda=8), "transition's dim must be the width of the embedding = 8, got 6"),
         (lambda: _assembled(transition=8, coda=6), "coda's width must be that of the embedding = 8, got 6"),
+        (lambda: _assembled(transition=8, coda=8, table=(4, 8)), r"embedding's shape \(3, 8\), got \(4, 8\)"),
+        (lambda: looped(BlockDecay(16, 16)).with_transition(BlockDecay(8, 8)), "width of the embedding = 16, got 8"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(make, words):
@@ -158,11 +265,11 @@ def test_parts_that_do_not_fit_are_refused(make, words):
         make()
 
 
-def _assembled(transition, coda):
+def _assembled(transition, coda, table=(3, 8)):
     return LoopedTransformer(
         prelude=Prelude(nn.Embedding(3, 8), Stack([])),
         transition=BlockDecay(transition, groups=1),
-        core=Stack([Block(8, heads=2)]),
+        core=Stack([Block(8, heads=2)], {0: nn.Embedding(*table)}),
         coda=Coda(coda, Stack([])),
         readout=nn.Linear(8, 5),
     )

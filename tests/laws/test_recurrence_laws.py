@@ -1,13 +1,17 @@
 """The equalities that make one idea of scan and loop."""
 
+import math
+
 import pytest
 import torch
+from scipy import stats
 
 from cases import MAPS
 from refusal import refused
 from torsor.maps import ScaledRotation
 from torsor.recurrence import loop, scan
-from torsor.recurrence.depth import Fixed, Uniform
+from torsor.recurrence.depth import Fixed, Poisson, Uniform
+from torsor.recurrence.ramp import Ramp, linear, one_minus_sqrt
 
 
 @pytest.fixture
@@ -52,23 +56,48 @@ def test_several_depths_in_one_pass_equal_separate_passes(step):
 
 def test_a_depth_per_sequence_equals_each_sequence_alone(step):
     state, given = torch.randn(4, 6), torch.randn(4, 6)
-    together = loop(lambda x: step(x, given), state, torch.tensor([3, 1, 8, 3]))
+    together = loop(step, state, torch.tensor([3, 1, 8, 3]), given=(given,))
     for row, depth in enumerate((3, 1, 8, 3)):
         alone = loop(lambda x, row=row: step(x, given[row : row + 1]), state[row : row + 1], depth)
         torch.testing.assert_close(together[row : row + 1], alone, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("grad_steps", [None, 1, 3])
+def test_a_depth_per_sequence_computes_the_sum_of_the_depths_and_no_more(step, grad_steps):
+    depths = Poisson(mean=6, high=20).per_sequence(seed=0, update=0, batch=32)
+    computed = []
+
+    def counted(x, given):
+        computed.append(x.shape[0])
+        return step(x, given)
+
+    loop(counted, torch.randn(32, 6), depths, grad_steps, given=(torch.randn(32, 6),))
+    assert sum(computed) == depths.sum() < 0.7 * len(computed) * 32
+    # without a truncation, as many calls as the deepest has steps; with one, the two parts may overlap
+    assert len(computed) == depths.max() if grad_steps is None else len(computed) >= depths.max()
+
+
+def test_a_step_that_reads_a_sequence_from_elsewhere_is_refused():
+    outside = torch.randn(3, 6)
+    with pytest.raises(ValueError, match="read all else of a sequence from given"):
+        loop(lambda x: x[:1] + outside, torch.randn(3, 6), torch.tensor([2, 1, 3]))
+
+
 def test_a_depth_per_sequence_sends_back_each_sequence_s_own_gradient(step):
-    given = torch.randn(3, 6)
-    depths, limit = torch.tensor([5, 1, 3]), 2
-    state = torch.randn(3, 6)
-    together = given.clone().requires_grad_()
-    loop(lambda x: step(x, together), state, depths, grad_steps=limit).sum().backward()
-    for row in range(3):
+    given = torch.randn(4, 6)
+    depths, limit = torch.tensor([5, 1, 3, 2]), 2
+    state = torch.randn(4, 6)
+    together, first = given.clone().requires_grad_(), state.clone().requires_grad_()
+    loop(step, first, depths, grad_steps=limit, given=(together,)).sum().backward()
+    for row in range(4):
         alone = given[row : row + 1].clone().requires_grad_()
-        start = state[row : row + 1]
+        start = state[row : row + 1].clone().requires_grad_()
         loop(lambda x, alone=alone: step(x, alone), start, int(depths[row]), grad_steps=limit).sum().backward()
         torch.testing.assert_close(together.grad[row : row + 1], alone.grad, rtol=1e-12, atol=1e-12)
+        reached = torch.zeros_like(start) if start.grad is None else start.grad
+        torch.testing.assert_close(first.grad[row : row + 1], reached, rtol=1e-12, atol=1e-12)
+    assert first.grad[[1, 3]].ne(0).all()
+    assert first.grad[[0, 2]].eq(0).all()
 
 
 def test_the_gradient_passes_the_last_steps_alone(step):
@@ -138,7 +167,77 @@ def test_a_fixed_depth_is_fixed():
     assert {Fixed(3).at(seed=0, update=update) for update in range(9)} == {Fixed(3).largest}
 
 
-@pytest.mark.parametrize("make", [lambda: Fixed(0), lambda: Uniform(0, 3), lambda: Uniform(4, 3)])
-def test_depths_out_of_range_are_refused(make):
-    with pytest.raises(ValueError, match=r"steps must be|depths must satisfy"):
+def test_poisson_depths_are_a_poisson_number_held_between_one_and_the_largest():
+    drawn = torch.cat([Poisson(2.5, high=5).per_sequence(seed=0, update=update, batch=500) for update in range(40)])
+    below, inside = stats.poisson.cdf(1, 2.5), stats.poisson.pmf([2, 3, 4], 2.5)
+    expected = [below, *inside, 1 - below - inside.sum()]
+    for steps, share in enumerate(expected, start=1):
+        spread = math.sqrt(share * (1 - share) / drawn.numel())
+        assert (drawn == steps).double().mean().item() == pytest.approx(share, abs=5 * spread)
+    assert set(drawn.tolist()) == {1, 2, 3, 4, 5}
+    assert set(Poisson(0, high=5).per_sequence(seed=0, update=0, batch=99).tolist()) == {1}
+
+
+DEPTHS = {
+    "fixed": Fixed(8),
+    "uniform": Uniform(4, 8),
+    "poisson": Poisson(8, high=24),
+    "ramp": Ramp(Poisson(8, high=24), updates=50),
+}
+
+
+@pytest.mark.parametrize("name", DEPTHS)
+def test_depths_per_sequence_are_integers_that_seed_update_and_batch_decide(name):
+    depth = DEPTHS[name]
+    drawn = depth.per_sequence(seed=0, update=60, batch=64)
+    assert drawn.shape == (64,)
+    assert not drawn.is_floating_point()
+    assert 1 <= drawn.min() <= drawn.max() <= depth.largest
+    assert torch.equal(drawn, depth.per_sequence(seed=0, update=60, batch=64))
+    assert depth.at(seed=0, update=60) == depth.per_sequence(seed=0, update=60, batch=1)
+    if name != "fixed":
+        assert not torch.equal(drawn, depth.per_sequence(seed=1, update=60, batch=64))
+        assert not torch.equal(drawn, depth.per_sequence(seed=0, update=61, batch=64))
+
+
+@pytest.mark.parametrize("rise", [linear, one_minus_sqrt])
+def test_a_ramp_multiplies_the_mean_until_it_reaches_the_depth_inside(rise):
+    inner = Poisson(40, high=10**6)
+    ramp = Ramp(inner, updates=10, start=0.2, rise=rise)
+    for update in range(10):
+        progress = update / 10 if rise is linear else 1 - (1 - update / 10) ** 0.5
+        mean = 40 * (0.2 + 0.8 * progress)
+        drawn = ramp.per_sequence(seed=0, update=update, batch=4000)
+        assert drawn.double().mean().item() == pytest.approx(mean, abs=5 * math.sqrt(mean / 4000))
+    for update in (10, 11, 500):
+        assert torch.equal(ramp.per_sequence(0, update, 64), inner.per_sequence(0, update, 64))
+    assert ramp.largest == inner.largest
+
+
+def test_a_ramp_of_whole_depths_rounds_up_and_stays_inside_them():
+    assert [Ramp(Fixed(3), updates=3).at(0, update) for update in range(5)] == [1, 1, 2, 3, 3]
+    assert [Ramp(Fixed(8), updates=4, rise=one_minus_sqrt).at(0, update) for update in range(5)] == [1, 2, 3, 4, 8]
+    assert Ramp(Fixed(7), updates=2, start=1.0).at(0, 0) == 7
+    halfway = Ramp(Uniform(4, 8), updates=2).per_sequence(seed=0, update=1, batch=200)
+    assert set(halfway.tolist()) == {2, 3, 4}
+    assert Fixed(10).scaled(0.1 + 0.2).steps == 3, "which is a little more than 0.3"
+    nested = Ramp(Ramp(Fixed(8), updates=2), updates=4)
+    assert [nested.at(0, update) for update in range(5)] == [1, 1, 4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Fixed(0), "steps must be at least 1, got 0"),
+        (lambda: Uniform(0, 3), "depths must satisfy"),
+        (lambda: Uniform(4, 3), "depths must satisfy"),
+        (lambda: Poisson(-1.0, high=3), "mean must be finite and not negative, got -1.0"),
+        (lambda: Poisson(math.inf, high=3), "mean must be finite and not negative, got inf"),
+        (lambda: Poisson(8, high=0), "high must be at least 1, got 0"),
+        (lambda: Ramp(Fixed(3), updates=0), "updates must be at least 1, got 0"),
+        (lambda: Ramp(Fixed(3), updates=5, start=1.5), r"start must be in \[0, 1\], got 1.5"),
+    ],
+)
+def test_depths_out_of_range_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
         make()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from torsor import __version__
-from torsor.cli import bench, demo, doctor, listing, measure, report, train
+from torsor.cli import bench, demo, doctor, listing, measure, report, table, train
 
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 
@@ -19,6 +19,7 @@ app = App(
 app.command(demo.demo)
 app.command(listing.list_experiments, name="list")
 app.command(train.app)
+app.command(table.table)
 app.command(measure.measure)
 app.command(report.report)
 app.command(bench.app)

@@ -1,6 +1,7 @@
 """``torsor bench``: timings, as ratios within one run."""
 
 import json
+from typing import Any
 
 from cyclopts import App
 from rich.console import Console
@@ -52,3 +53,49 @@ def looped(
     console.print(
         f"conformal map over diagonal, forward, (64, 128, 512): {pair['ratio']:.2f} ({low:.2f} to {high:.2f})"
     )
+
+
+@app.command
+def transitions(
+    *,
+    dims: tuple[int, ...] = (64, 256, 512),
+    tokens: int = 4096,
+    rounds: int = 12,
+    threads: int | None = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What each transition costs: to build its map, to apply it once, and a pass of 8 steps with its gradient.
+
+    Args:
+        dims: widths of the state, multiples of 8.
+        tokens: states that one application carries.
+        rounds: turns that each case takes.
+        threads: threads of PyTorch; those of the machine by default.
+        as_json: print JSON for programs.
+    """
+    import torch
+
+    from torsor.bench.transitions import STEPS, measure
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    content = measure(dims, tokens, rounds)
+    if as_json:
+        print(json.dumps(content))
+        return
+    heads = ("dim", "transition", "build", "with gradient", "apply", f"{STEPS} steps", "over conformal", "quartiles")
+    table = Table(*heads, box=None, pad_edge=False)
+    for row in content["rows"]:
+        columns = ("build", "build_gradient", "apply", "pass")
+        times = [f"{row[use] * 1e3:.2f} ms" if use in row else "" for use in columns]
+        table.add_row(str(row["dim"]), row["transition"], *times, *_ratio(row))
+    console = Console(highlight=False, width=120)
+    console.print(f"{content['tokens']} tokens, float32, {content['threads']} threads; medians of {rounds} rounds")
+    console.print(table)
+
+
+def _ratio(row: dict[str, Any]) -> list[str]:
+    if "over_conformal" not in row:
+        return []
+    low, high = row["quartiles"]
+    return [f"{row['over_conformal']:.2f}", f"{low:.2f} to {high:.2f}"]

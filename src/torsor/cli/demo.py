@@ -6,7 +6,7 @@ EXPERIMENT = "rotate-the-loop/s3"
 ROWS = (("diagonal", 1), ("conformal", 2))
 
 
-def demo(*, seeds: int = 1, updates: int = 1200, out: Path = Path("runs/demo"), threads: int | None = None) -> None:
+def demo(*, seeds: int = 2, updates: int = 800, out: Path = Path("runs/demo"), threads: int | None = None) -> None:
     """Train a diagonal and a conformal looped transformer on a word problem, compare them, and draw what happened.
 
     The same command again goes on where it stood.

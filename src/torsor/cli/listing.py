@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from torsor.experiments.catalogue import EXPERIMENTS
+from torsor.experiments.catalogue import EXPERIMENTS, TABLES
 
 
 def list_experiments() -> None:
@@ -13,4 +13,10 @@ def list_experiments() -> None:
         table.add_row(experiment.name, experiment.summary, ", ".join(["laptop", *experiment.presets]))
     console = Console()
     console.print(table)
+    tables = Table("table", "what it is", "rows", box=None, pad_edge=False)
+    for each in TABLES.values():
+        tables.add_row(each.name, each.summary, str(len(each.rows)))
+    console.print()
+    console.print(tables)
     console.print("\nStart one with: torsor train EXPERIMENT    its arguments: torsor train EXPERIMENT --help")
+    console.print("Make one with:  torsor table TABLE")

@@ -1,9 +1,12 @@
-"""Every experiment by its name."""
+"""Every experiment and every table by its name."""
 
 from torsor.experiments.experiment import Experiment, nearest
 from torsor.experiments.rotate_the_loop import WORD_PROBLEMS
+from torsor.experiments.table import Table
+from torsor.experiments.tables_rotate_the_loop import TABLES as ROTATE_THE_LOOP
 
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in WORD_PROBLEMS}
+TABLES: dict[str, Table] = {each.name: each for each in ROTATE_THE_LOOP}
 
 
 def find(name: str) -> Experiment:
@@ -15,3 +18,14 @@ def find(name: str) -> Experiment:
     if name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}{nearest(name, EXPERIMENTS)}")
     return EXPERIMENTS[name]
+
+
+def find_table(name: str) -> Table:
+    """The table of this name.
+
+    Raises:
+        ValueError: when there is none; the nearest right name is told.
+    """
+    if name not in TABLES:
+        raise ValueError(f"there is no table {name!r}{nearest(name, TABLES)}")
+    return TABLES[name]

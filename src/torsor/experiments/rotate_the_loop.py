@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torsor.experiments.study import Study
     from torsor.transitions import Transition
 
-Kind = Literal["diagonal", "tied", "conformal"]
+Kind = Literal["diagonal", "tied", "conformal", "untied", "cayley", "householder", "exponential", "free"]
 
 
 def word_problem(
@@ -25,10 +25,10 @@ def word_problem(
     width: int = 64,
     heads: int = 4,
     core_layers: int = 1,
-    smallest_steps: int = 4,
+    smallest_steps: int = 6,
     largest_steps: int = 8,
     grad_steps: int | None = None,
-    updates: int = 1200,
+    updates: int = 800,
     batch: int = 128,
     learning_rate: float = 3e-3,
     weight_decay: float = 0.01,
@@ -47,8 +47,8 @@ def word_problem(
         group: the finite group: S3, A5, S5, D4, C6, S3xS3, ...
         alphabet: letters: the standard generators, or all elements.
         length: letters of a word.
-        transition: what carries the residual between loops.
-        groups: groups of coordinates that share one rate, for tied and conformal.
+        transition: what carries the residual between loops; untied rotates with a rate for every plane.
+        groups: groups of coordinates that share one rate, for tied, conformal and the charts.
         frequency_base: of the geometric frequencies, for conformal.
         width: of the residual stream.
         heads: of every attention.
@@ -107,7 +107,7 @@ def word_problem(
 
 
 def _transition(kind: Kind, width: int, groups: int, frequency_base: float) -> "tuple[Transition, str]":
-    from torsor.transitions import BlockConformal, BlockDecay, Geometric
+    from torsor.transitions import BlockConformal, BlockDecay, Cayley, Exponential, Free, Geometric, Householder
 
     plural = "group" if groups == 1 else "groups"
     match kind:
@@ -118,6 +118,17 @@ def _transition(kind: Kind, width: int, groups: int, frequency_base: float) -> "
         case "conformal":
             frequencies = Geometric(frequency_base)
             return BlockConformal(width, groups=groups, frequencies=frequencies), f"conformal, {groups} {plural}"
+        case "untied":
+            frequencies = Geometric(frequency_base)
+            return BlockConformal(width, groups=width // 2, frequencies=frequencies), "rotation, rates untied"
+        case "cayley":
+            return Cayley(width, groups=groups), f"Cayley, {groups} {plural}"
+        case "householder":
+            return Householder(width, groups=groups), f"Householder, {groups} {plural}"
+        case "exponential":
+            return Exponential(width, groups=groups), f"exponential, {groups} {plural}"
+        case "free":
+            return Free(width), "free matrix"
 
 
 def _lengths(length: int) -> tuple[int, ...]:

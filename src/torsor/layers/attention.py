@@ -11,6 +11,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from torsor.layers.feedforward import residual_linear
 from torsor.layers.norm import inverse_rms
 from torsor.layers.rotary import rotate
+from torsor.layers.value_gate import ValueGate
 
 # The published normalisation of queries and keys has no weight, and the machine epsilon of float32 for its own.
 QUERY_KEY_EPS = 1.1920928955078125e-07
@@ -23,21 +24,27 @@ class Attention(nn.Module):
     r"""Add causal attention to a residual stream.
 
     Queries and keys are turned by their position (rotary, adjacent pairs) and then normalised to
-    unit root mean square; scores are divided by :math:`\sqrt{d}` of a head. No bias, no dropout.
+    unit root mean square; scores are divided by :math:`\sqrt{d}` of a head. No bias, no dropout. With
+    a gate, each token's value embedding is weighed by it and added to the token's values.
 
     Args:
         width: of the residual stream, a multiple of ``2 * heads``.
         heads: number of heads.
+        value_gate: of as many heads; None for an attention without value embeddings.
 
     Raises:
-        ValueError: when ``width`` is not a positive multiple of ``2 * heads``.
+        ValueError: when ``width`` is not a positive multiple of ``2 * heads``, the gate has another
+            number of heads, or value embeddings are given to an attention without a gate.
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, value_gate: ValueGate | None = None) -> None:
         super().__init__()
         if heads < 1 or width < 1 or width % (2 * heads):
             raise ValueError(f"width must be a positive multiple of 2 * heads = {2 * heads}, got {width}")
+        if value_gate is not None and value_gate.heads != heads:
+            raise ValueError(f"value_gate must have the attention's number of heads = {heads}, got {value_gate.heads}")
         self.heads = heads
+        self.value_gate = value_gate
         self.query = nn.Linear(width, width, bias=False)
         self.key = nn.Linear(width, width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
@@ -48,10 +55,16 @@ class Attention(nn.Module):
         x: Float[Tensor, "batch length width"],
         residual: Float[Tensor, "batch length width"],
         rotary: Complex[Tensor, "length half"],
+        values: Float[Tensor, "batch length width"] | None = None,
     ) -> Float[Tensor, "batch length width"]:
         # three matrices for the optimizer, one product for the machine; joining them costs a thousandth of it
         joined = linear(x, torch.cat([self.query.weight, self.key.weight, self.value.weight]))
-        mixed = causal_attention(joined.unflatten(-1, (3, self.heads, -1)), rotary)
+        joined = joined.unflatten(-1, (3, self.heads, -1))
+        if values is not None:
+            if self.value_gate is None:
+                raise ValueError("values must be None for an attention without a value_gate, got a tensor")
+            joined[:, :, 2] += self.value_gate(x, values)
+        mixed = causal_attention(joined, rotary)
         return residual_linear(residual, mixed, self.out.weight)
 
 

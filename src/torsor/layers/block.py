@@ -1,14 +1,15 @@
 """A pre-norm residual block of attention and a position-wise layer, and a stack of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
 from torsor.layers.attention import Attention
 from torsor.layers.feedforward import FeedForward
 from torsor.layers.norm import RMSNorm
+from torsor.layers.value_gate import ValueGate
 
 
 @final
@@ -19,41 +20,75 @@ class Block(nn.Module):
         width: of the residual stream, a multiple of ``2 * heads``.
         heads: of the attention.
         hidden: of the position-wise layer; 0 stands for ``4 * width``.
+        value_gate: of the attention; None for a block without value embeddings.
 
     Raises:
-        ValueError: when ``width`` is not a positive multiple of ``2 * heads``.
+        ValueError: when ``width`` is not a positive multiple of ``2 * heads``, or the gate has another
+            number of heads.
     """
 
-    def __init__(self, width: int, heads: int, hidden: int = 0) -> None:
+    def __init__(self, width: int, heads: int, hidden: int = 0, *, value_gate: ValueGate | None = None) -> None:
         super().__init__()
         self.attention_norm = RMSNorm(width)
-        self.attention = Attention(width, heads)
+        self.attention = Attention(width, heads, value_gate)
         self.feedforward_norm = RMSNorm(width)
         self.feedforward = FeedForward(width, hidden or 4 * width)
 
     def forward(
-        self, x: Float[Tensor, "batch length width"], rotary: Complex[Tensor, "length half"]
+        self,
+        x: Float[Tensor, "batch length width"],
+        rotary: Complex[Tensor, "length half"],
+        values: Float[Tensor, "batch length width"] | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        x = self.attention(self.attention_norm(x), x, rotary)
+        x = self.attention(self.attention_norm(x), x, rotary, values)
         return self.feedforward(self.feedforward_norm(x), x)
 
 
 @final
 class Stack(nn.Module):
-    """Blocks one after the other.
+    """Blocks one after the other, and the value embeddings that they read.
+
+    ``values(tokens)`` looks the embeddings up, and the stack reads them; a caller that applies the
+    stack again and again looks them up once. A block reads its table if it also owns a gate; the
+    published layout has tables without a gate and gates without a table, and both lie idle.
 
     Args:
         blocks: in order; may be empty, which makes the stack the identity.
+        value_tables: the table of value embeddings, "vocabulary width", of some of the blocks by their number.
+
+    Raises:
+        ValueError: when a table belongs to none of the blocks, or ``values`` are not one for each block
+            that reads them.
     """
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[Block], value_tables: Mapping[int, nn.Embedding] | None = None) -> None:
         super().__init__()
+        tables = sorted((value_tables or {}).items())
+        for number, _ in tables:
+            if not 0 <= number < len(blocks):
+                raise ValueError(f"value_tables must belong to the blocks 0 .. {len(blocks) - 1}, got {number}")
         self.blocks = nn.ModuleList(blocks)
+        self.value_tables = nn.ModuleDict({str(number): table for number, table in tables})
         self.heads = tuple(block.attention.heads for block in blocks)
+        self.readers = tuple(number for number, _ in tables if blocks[number].attention.value_gate is not None)
+
+    def values(self, tokens: Int[Tensor, "batch length"]) -> tuple[Float[Tensor, "batch length width"], ...]:
+        """The value embeddings of tokens: one tensor for each block that reads them, in order."""
+        return tuple(self.value_tables[str(number)](tokens) for number in self.readers)
+
+    def tables(self) -> tuple[nn.Embedding, ...]:
+        """The tables of value embeddings, those that no block reads included."""
+        return tuple(table for table in self.value_tables.values() if isinstance(table, nn.Embedding))
 
     def forward(
-        self, x: Float[Tensor, "batch length width"], rotary: Complex[Tensor, "length half"]
+        self,
+        x: Float[Tensor, "batch length width"],
+        rotary: Complex[Tensor, "length half"],
+        values: Sequence[Float[Tensor, "batch length width"]] = (),
     ) -> Float[Tensor, "batch length width"]:
-        for block in self.blocks:
-            x = block(x, rotary)
+        if len(values) != len(self.readers):
+            raise ValueError(f"values must be one for each of {len(self.readers)} blocks that read, got {len(values)}")
+        read = dict(zip(self.readers, values, strict=True))
+        for number, block in enumerate(self.blocks):
+            x = block(x, rotary, read.get(number))
         return x

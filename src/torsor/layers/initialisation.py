@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from torsor.layers.attention import Attention
+from torsor.layers.block import Stack
 from torsor.layers.feedforward import FeedForward
+from torsor.layers.value_gate import ValueGate
 
 
 def published_std(width: int) -> float:
@@ -38,16 +40,24 @@ def initialise_(module: nn.Module, width: int, generator: torch.Generator | None
 
     Matrices are orthogonal with elements of size :math:`\sqrt{2/5d}`; the last matrix of every
     attention and position-wise layer is zero, so that a block starts as the identity; embeddings
-    are truncated normal (three standard deviations) of the same size.
+    are truncated normal (three standard deviations) of the same size, and so is a matrix tied to one.
+    Value embeddings are normal of size 1, and their gates as ``nn.Linear`` draws its own weight.
     """
     std = published_std(width)
-    for part in module.modules():
-        if isinstance(part, nn.Linear):
+    parts = list(module.modules())
+    tables = [table for part in parts if isinstance(part, Stack) for table in part.tables()]
+    embedded = {id(part.weight) for part in parts if isinstance(part, nn.Embedding)}
+    for part in parts:
+        if isinstance(part, nn.Linear) and id(part.weight) not in embedded:
             orthogonal_(part.weight, std, generator)
-        elif isinstance(part, nn.Embedding):
+        elif isinstance(part, nn.Embedding) and part not in tables:
             nn.init.trunc_normal_(part.weight, std=std, a=-3 * std, b=3 * std, generator=generator)
-    for part in module.modules():
+    for part in parts:
         if isinstance(part, Attention):
             part.out.weight.zero_()
         elif isinstance(part, FeedForward):
             part.down.weight.zero_()
+        elif isinstance(part, ValueGate):
+            part.reset_parameters(generator)
+    for table in tables:
+        nn.init.normal_(table.weight, generator=generator)

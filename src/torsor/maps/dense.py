@@ -9,6 +9,8 @@ from torch import Tensor
 
 from torsor.maps.base import LinearMap, equal_blocks, require_wide
 
+_NARROW = 16  # width from which one product for each block is faster than one product with the zeros in it
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -17,8 +19,8 @@ class Dense(LinearMap):
 
     Args:
         matrix: :math:`M`, real, float32 or float64, with any leading batch axes.
-        groups: the matrix is block-diagonal in this many equal contiguous blocks, by promise of
-            the caller and unchecked; 1 promises nothing.
+        groups: number of equal contiguous blocks on the diagonal that the map consists of; what
+            stands outside them is not read.
 
     Raises:
         ValueError: when the matrix is not square, is in half precision, or ``groups`` does not
@@ -47,27 +49,57 @@ class Dense(LinearMap):
         return replace(self, matrix=self.matrix.mT)
 
     def dense(self) -> Float[Tensor, "*batch dim dim"]:
-        return self.matrix
+        return _inside_blocks(self.matrix, self.groups)
 
     def spectrum(self) -> Complex[Tensor, "*batch dim"]:
-        return torch.linalg.eigvals(self.matrix.double())
+        return torch.linalg.eigvals(self.dense().double())
 
     def to(self, dtype: torch.dtype) -> "Dense":
         return replace(self, matrix=self.matrix.to(dtype))
 
     def _carry(self, x: Tensor) -> Tensor:
         wide = torch.promote_types(x.dtype, self.matrix.dtype)
+        blockwise = self.groups > 1 and self.dim // self.groups >= _NARROW
+        carry = carry_blockwise if blockwise else carry_blockwise_reference
         with torch.autocast(x.device.type, enabled=False):
-            if self.matrix.ndim == 2:
-                return x.to(wide) @ self.matrix.to(wide).T
-            return (self.matrix.to(wide) @ x.to(wide).unsqueeze(-1)).squeeze(-1)
+            return carry(x.to(wide), self.matrix.to(wide), self.groups)
 
     def _compose(self, other: LinearMap) -> "Dense | None":
         if isinstance(other, Dense) and other.matrix.dtype == self.matrix.dtype:
             with torch.autocast(self.matrix.device.type, enabled=False):
-                return Dense(self.matrix @ other.matrix, groups=self.groups if self.groups == other.groups else 1)
+                return Dense(self.dense() @ other.dense(), groups=self.groups if self.groups == other.groups else 1)
         return None
 
     def _power(self, exponent: int) -> "Dense":
         with torch.autocast(self.matrix.device.type, enabled=False):
-            return replace(self, matrix=torch.linalg.matrix_power(self.matrix, exponent))
+            return replace(self, matrix=torch.linalg.matrix_power(self.dense(), exponent))
+
+
+def carry_blockwise(
+    x: Float[Tensor, "*states dim"], matrix: Float[Tensor, "*batch dim dim"], groups: int
+) -> Float[Tensor, "*out dim"]:
+    """Carry the part of a state in each group by that group's block on the diagonal of ``matrix``."""
+    square = matrix.unflatten(-1, (groups, -1)).unflatten(-3, (groups, -1))
+    blocks = square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)  # a view, whose rows stay contiguous
+    if matrix.ndim == 2:
+        by_group = x.reshape(-1, groups, blocks.shape[-1]).transpose(0, 1)
+        return (by_group @ blocks.mT).transpose(0, 1).reshape(x.shape)
+    return (blocks @ x.unflatten(-1, (groups, -1)).unsqueeze(-1)).flatten(-3)
+
+
+def carry_blockwise_reference(
+    x: Float[Tensor, "*states dim"], matrix: Float[Tensor, "*batch dim dim"], groups: int
+) -> Float[Tensor, "*out dim"]:
+    """Carry a state by the whole matrix, the zeros between the groups included."""
+    matrix = _inside_blocks(matrix, groups)
+    if matrix.ndim == 2:
+        return x @ matrix.T
+    return (matrix @ x.unsqueeze(-1)).squeeze(-1)
+
+
+def _inside_blocks(matrix: Float[Tensor, "*batch dim dim"], groups: int) -> Float[Tensor, "*batch dim dim"]:
+    if groups == 1:
+        return matrix
+    dim = matrix.shape[-1]
+    block = torch.arange(dim, device=matrix.device) // (dim // groups)
+    return torch.where(block[:, None] == block, matrix, 0.0)

@@ -1,5 +1,7 @@
 """A transformer whose core is applied again and again, its residual carried between loops by a transition."""
 
+from collections.abc import Sequence
+from copy import deepcopy
 from typing import Literal, final
 
 import torch
@@ -30,7 +32,7 @@ class Prelude(nn.Module):
         self.norm = RMSNorm(embedding.embedding_dim)
 
     def forward(self, tokens: Int[Tensor, "batch length"], rotary: Tensor) -> Float[Tensor, "batch length width"]:
-        return self.norm(self.blocks(self.embedding(tokens), rotary))
+        return self.norm(self.blocks(self.embedding(tokens), rotary, self.blocks.values(tokens)))
 
 
 @final
@@ -48,8 +50,13 @@ class Coda(nn.Module):
         self.blocks = blocks
         self.norm = RMSNorm(width)
 
-    def forward(self, x: Float[Tensor, "batch length width"], rotary: Tensor) -> Float[Tensor, "batch length width"]:
-        return self.norm(self.blocks(self.enter(x), rotary))
+    def forward(
+        self,
+        x: Float[Tensor, "batch length width"],
+        rotary: Tensor,
+        values: Sequence[Float[Tensor, "batch length width"]] = (),
+    ) -> Float[Tensor, "batch length width"]:
+        return self.norm(self.blocks(self.enter(x), rotary, values))
 
 
 @final
@@ -62,14 +69,15 @@ class LoopedTransformer(nn.Module):
         \qquad \text{logits} = \text{readout}(\text{coda}(x_T))
 
     The transition builds :math:`M` and :math:`\bar B` once in a forward pass. Injection comes first
-    and the core second; there is no norm and no further residual around the core.
+    and the core second; there is no norm and no further residual around the core. Where blocks read
+    value embeddings, those of the core are looked up once and read again at every loop.
 
     Guarantees, each a test in ``tests/laws/test_model_laws.py``:
 
     * causal: a token changes no logits before it;
     * it runs at lengths and depths it was never trained at;
     * several depths read out in one pass equal separate passes;
-    * a depth per sequence equals that sequence alone at its depth;
+    * a depth per sequence equals that sequence alone at its depth, and costs no more;
     * at the initial values a block is the identity, so that the loop is linear and equals its
       closed form;
     * zero gradient reaches the steps before the last ``grad_steps``.
@@ -84,7 +92,7 @@ class LoopedTransformer(nn.Module):
             through all.
 
     Raises:
-        ValueError: when the widths of the parts differ.
+        ValueError: when the widths of the parts differ, or the vocabulary of a table of value embeddings.
 
     Reference:
         "Parcae" and "Rotate the Loop"; ``docs/papers.md`` says what is certain and what is inferred.
@@ -102,12 +110,17 @@ class LoopedTransformer(nn.Module):
     ) -> None:
         super().__init__()
         width = prelude.embedding.embedding_dim
-        if transition.dim != width:
-            raise ValueError(f"the transition's dim must be the width of the embedding = {width}, got {transition.dim}")
+        _require_width(transition, width)
         if coda.enter.in_features != width:
             raise ValueError(f"the coda's width must be that of the embedding = {width}, got {coda.enter.in_features}")
         if grad_steps is not None and grad_steps < 1:
             raise ValueError(f"grad_steps must be at least 1 or None, got {grad_steps}")
+        for table in (*prelude.blocks.tables(), *core.tables(), *coda.blocks.tables()):
+            if table.weight.shape != prelude.embedding.weight.shape:
+                raise ValueError(
+                    "a table of value embeddings must have the embedding's shape "
+                    f"{tuple(prelude.embedding.weight.shape)}, got {tuple(table.weight.shape)}"
+                )
         self.prelude = prelude
         self.transition = transition
         self.inject = nn.Linear(width, width, bias=False)
@@ -125,6 +138,24 @@ class LoopedTransformer(nn.Module):
         initialise_(self, self.width, generator)
         nn.init.eye_(self.inject.weight)
         orthogonal_(self.coda.enter.weight, published_std(self.width), generator)
+
+    def with_transition(self, transition: Transition) -> "LoopedTransformer":
+        """A copy of this model in which another transition carries the state: the way to go on from trained weights.
+
+        Args:
+            transition: as wide as this model's. It shares nothing with the one it replaces, so its
+                own initial values count.
+
+        Returns:
+            The copy; this model is left as it was.
+
+        Raises:
+            ValueError: when the transition's ``dim`` is not the width.
+        """
+        _require_width(transition, self.width)
+        copy = deepcopy(self)
+        copy.transition = transition
+        return copy
 
     def forward(
         self,
@@ -159,15 +190,17 @@ class LoopedTransformer(nn.Module):
         write = self.transition.input_map()(self.inject(embedding))
         state = self._initial_state(initial_state, write, generator)
 
-        def step(state: Tensor) -> Tensor:
-            return self.core(carry(state) + write, rotary)
+        def step(state: Tensor, write: Tensor, *values: Tensor) -> Tensor:
+            return self.core(carry(state) + write, rotary, values)
 
         several = isinstance(steps, tuple)
         # the truncation belongs to training at one depth; several depths are an evaluation
-        states = loop(step, state, steps, grad_steps=None if several else self.grad_steps)
+        grad_steps = None if several else self.grad_steps
+        states = loop(step, state, steps, grad_steps, given=(write, *self.core.values(tokens)))
+        values = self.coda.blocks.values(tokens)
         if not several:
-            return self.readout(self.coda(states, rotary))
-        return torch.stack([self.readout(self.coda(each, rotary)) for each in states])
+            return self.readout(self.coda(states, rotary, values))
+        return torch.stack([self.readout(self.coda(each, rotary, values)) for each in states])
 
     def _initial_state(
         self, initial_state: Literal["zeros", "noise"] | Tensor, like: Tensor, generator: torch.Generator | None
@@ -183,6 +216,11 @@ class LoopedTransformer(nn.Module):
         std = published_std(self.width)
         noise = torch.empty_like(like, requires_grad=False)
         return nn.init.trunc_normal_(noise, std=std, a=-3 * std, b=3 * std, generator=generator)
+
+
+def _require_width(transition: Transition, width: int) -> None:
+    if transition.dim != width:
+        raise ValueError(f"the transition's dim must be the width of the embedding = {width}, got {transition.dim}")
 
 
 def _head_dim(width: int, *stacks: Stack) -> int:

@@ -2,7 +2,11 @@ from .base import InputTransition as InputTransition
 from .base import Transition as Transition
 from .block_conformal import BlockConformal as BlockConformal
 from .block_decay import BlockDecay as BlockDecay
+from .cayley import Cayley as Cayley
+from .exponential import Exponential as Exponential
+from .free import Free as Free
 from .frequency import Geometric as Geometric
 from .frequency import Still as Still
 from .frequency import Uniform as Uniform
+from .householder import Householder as Householder
 from .token_permutation import TokenPermutation as TokenPermutation

@@ -1,0 +1,82 @@
+"""A paper's table: rows in the paper's order, each with the arguments that make it and the paper's numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from torsor.experiments.experiment import nearest
+
+
+@final
+@dataclass(frozen=True)
+class Published:
+    """A number of a paper.
+
+    Args:
+        value: as printed.
+        spread: what stands behind its ±; None where nothing does.
+    """
+
+    value: float
+    spread: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f}" if self.spread is None else f"{self.value:.3f} ± {self.spread:.3f}"
+
+
+@final
+@dataclass(frozen=True)
+class Row:
+    """One line of a table.
+
+    Args:
+        label: as the table names it.
+        arguments: of the experiment, apart from the scale's and the seed.
+        paper: the paper's number at each of its depths, by the column's name.
+    """
+
+    label: str
+    arguments: Mapping[str, Any]
+    paper: Mapping[str, Published] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """The values of the arguments as a folder's name, so that equal rows of two tables share their runs."""
+        return "-".join(str(value) for value in self.arguments.values())
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper.
+
+    Args:
+        name: ``paper/name``.
+        summary: one line.
+        experiment: the experiment that makes every row.
+        setting: a folder's name; tables with one setting have one experiment and one set of presets, and
+            share their runs.
+        rows: in the paper's order.
+        columns: the paper's name of each evaluated depth, smallest first: half the trained depth, the
+            trained depth, one and a half times it.
+        presets: arguments of each scale that all rows share.
+    """
+
+    name: str
+    summary: str
+    experiment: str
+    setting: str
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...]
+    presets: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
+
+    def row(self, label: str) -> Row:
+        """The row of this label.
+
+        Raises:
+            ValueError: when there is none; the nearest right label is told.
+        """
+        labels = {row.label: row for row in self.rows}
+        if label not in labels:
+            raise ValueError(f"{self.name} has no row {label!r}{nearest(label, labels)}")
+        return labels[label]

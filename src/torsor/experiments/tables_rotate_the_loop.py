@@ -1,0 +1,120 @@
+"""The tables of Rotate the Loop, with the paper's numbers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torsor.experiments.experiment import Scale
+from torsor.experiments.table import Published, Row, Table
+
+_CONFORMAL_2 = {"transition": "conformal", "groups": 2}
+_DIAGONAL = {"transition": "diagonal"}
+_TIED_2 = {"transition": "tied", "groups": 2}
+_EVERY_PLANE = "every plane its own group"
+
+_DIAGONAL_A5 = {
+    "T=16": Published(0.537, 0.098),
+    "T=32": Published(0.692, 0.097),
+    "T=48": Published(0.771, 0.079),
+}
+_CONFORMAL_2_A5 = {
+    "T=16": Published(0.812, 0.058),
+    "T=32": Published(0.894, 0.052),
+    "T=48": Published(0.926, 0.040),
+}
+_DEPTHS = ("T=16", "T=32", "T=48")
+
+
+def _conformal(groups: int) -> dict[str, Any]:
+    return {"transition": "conformal", "groups": groups}
+
+
+# The widths of the two scales decide how many planes there are, and so the last row's number of groups.
+_LAPTOP: Mapping[str, Any] = {
+    "length": 16,
+    "width": 128,
+    "smallest_steps": 1,
+    "largest_steps": 8,
+    "updates": 3000,
+    "batch": 128,
+}
+_SCALES: Mapping[Scale, Mapping[str, Any]] = {"laptop": _LAPTOP}
+
+A5 = Table(
+    "rotate-the-loop/a5",
+    "A5, last-token accuracy at three depths: diagonal against conformal.",
+    "rotate-the-loop/a5",
+    "a5",
+    (
+        Row("diagonal", _DIAGONAL, _DIAGONAL_A5),
+        Row(
+            "conformal, 1 group",
+            _conformal(1),
+            {"T=16": Published(0.628), "T=32": Published(0.746), "T=48": Published(0.795)},
+        ),
+        Row("conformal, 2 groups", _CONFORMAL_2, _CONFORMAL_2_A5),
+    ),
+    _DEPTHS,
+    _SCALES,
+)
+
+S5 = Table(
+    "rotate-the-loop/s5",
+    "S5, the harder group.",
+    "rotate-the-loop/s5",
+    "s5",
+    (
+        Row("diagonal", _DIAGONAL, {"T=32": Published(0.531, 0.092)}),
+        Row("conformal, 2 groups", _CONFORMAL_2, {"T=32": Published(0.808, 0.054)}),
+    ),
+    _DEPTHS,
+    _SCALES,
+)
+
+GROUP_COUNT = Table(
+    "rotate-the-loop/group-count",
+    "A5: how many groups share a rate.",
+    "rotate-the-loop/a5",
+    "a5",
+    (
+        Row("diagonal", _DIAGONAL, {"T=32": Published(0.692, 0.097)}),
+        Row("conformal, 1 group", _conformal(1), {"T=32": Published(0.746)}),
+        Row("conformal, 2 groups", _CONFORMAL_2, {"T=32": Published(0.894, 0.052)}),
+        Row("conformal, 4 groups", _conformal(4), {"T=32": Published(0.573)}),
+        Row("conformal, 8 groups", _conformal(8), {"T=32": Published(0.614)}),
+        Row(f"conformal, {_EVERY_PLANE}", {"transition": "untied"}, {"T=32": Published(0.741)}),
+    ),
+    _DEPTHS,
+    _SCALES,
+)
+
+ABLATION = Table(
+    "rotate-the-loop/ablation",
+    "A5: tying the rates without rotation, rotation without tying, both.",
+    "rotate-the-loop/a5",
+    "a5",
+    (
+        Row("neither (diagonal)", _DIAGONAL, {"T=32": Published(0.692, 0.097)}),
+        Row("tied rates, no rotation", _TIED_2, {"T=32": Published(0.810, 0.036)}),
+        Row("rotation, rates untied", {"transition": "untied"}, {"T=32": Published(0.741)}),
+        Row("both (conformal, 2 groups)", _CONFORMAL_2, {"T=32": Published(0.894, 0.052)}),
+    ),
+    _DEPTHS,
+    _SCALES,
+)
+
+CHARTS = Table(
+    "rotate-the-loop/charts",
+    "A5 at half the depth: pairwise rotations, Householder reflections, Cayley, diagonal.",
+    "rotate-the-loop/a5",
+    "a5-half-depth",
+    (
+        Row("diagonal", _DIAGONAL, {"T=16": Published(0.408, 0.061)}),
+        Row("pairwise rotation", _conformal(1), {"T=16": Published(0.721, 0.042)}),
+        Row("Householder, O(d)", {"transition": "householder", "groups": 1}, {"T=16": Published(0.552, 0.054)}),
+        Row("Cayley, SO(d)", {"transition": "cayley", "groups": 1}, {"T=16": Published(0.274, 0.059)}),
+    ),
+    ("T=8", "T=16", "T=24"),
+    {"laptop": {**_LAPTOP, "largest_steps": 4}, "paper": {"largest_steps": 16}},
+)
+
+TABLES = (A5, S5, GROUP_COUNT, ABLATION, CHARTS)

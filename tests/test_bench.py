@@ -1,0 +1,70 @@
+"""The timings of transitions: every row is there, and what is timed is what it is called."""
+
+import json
+
+import pytest
+import torch
+
+from cases import TRANSITIONS
+from torsor.bench.transitions import BASELINE, measure, one_by_one, reflections, transitions
+from torsor.cli import main
+from torsor.maps import Householder
+
+
+def run(command: str) -> int:
+    with pytest.raises(SystemExit) as ending:
+        main(command.split())
+    return ending.value.code
+
+
+def test_every_kind_of_transition_is_timed():
+    assert {type(each) for each in transitions(8).values()} == {type(case()) for case in TRANSITIONS.values()}
+
+
+def test_reflections_one_by_one_are_the_map():
+    build, (vectors, scale) = reflections(8, 3)
+    assert isinstance(build(), Householder)
+    x = torch.randn(5, 8)
+    vectors, scale = vectors.detach(), scale.detach()
+    torch.testing.assert_close(scale * one_by_one(x, vectors), build()(x), rtol=0, atol=1e-12)
+
+
+def test_every_row_has_its_times_and_its_ratio_to_the_conformal_map():
+    torch.set_default_dtype(torch.float32)
+    content = measure(dims=(8, 16), tokens=4, rounds=2)
+    assert content["tokens"] == 4
+    assert {row["dim"] for row in content["rows"]} == {8, 16}
+    for row in content["rows"]:
+        assert row["apply"] > 0
+        if not row["transition"].endswith("one by one"):
+            assert min(row["build"], row["build_gradient"], row["pass"]) > 0
+            assert 0 < row["quartiles"][0] <= row["over_conformal"] <= row["quartiles"][1]
+        if row["transition"] == BASELINE:
+            assert row["over_conformal"] == 1
+    json.dumps(content)
+
+
+def test_the_command_prints_a_row_for_each(capsys):
+    torch.set_default_dtype(torch.float32)
+    assert run("bench transitions --dims 8 --tokens 4 --rounds 1 --threads 1") == 0
+    out = capsys.readouterr().out
+    for words in ("4 tokens, float32, 1 threads", "over conformal", "Cayley, 2 groups", "as 8 reflections, one by one"):
+        assert words in out
+    assert run("bench transitions --dims 8 --tokens 4 --rounds 1 --threads 1 --json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--dims 12", "dims must be positive multiples of 8, got 12"),
+        ("--dims 0", "dims must be positive multiples of 8, got 0"),
+        ("--dims 8 --tokens 0", "tokens and rounds must be at least 1, got 0 and 12"),
+        ("--dims 8 --rounds 0", "tokens and rounds must be at least 1, got 4096 and 0"),
+    ],
+)
+def test_a_width_or_a_count_that_cannot_be_timed_is_one_line(arguments, words, capsys):
+    assert run(f"bench transitions {arguments}") == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1

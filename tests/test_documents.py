@@ -1,0 +1,68 @@
+"""What the documents show runs: the README's code, the examples, the docstrings' examples."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+import torsor
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.fixture(autouse=True)
+def users_numerics():
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+def test_the_readme_s_python_runs(code, capsys):
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", re.findall(r"^torsor ([a-z]+)(?= .*  #|  )", README, re.MULTILINE))
+def test_the_readme_s_commands_exist(command, capsys):
+    from torsor.cli import main
+
+    with pytest.raises(SystemExit) as ending:
+        main([command, "--help"])
+    assert ending.value.code == 0
+    assert "Usage: torsor" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)|src=\"([^\":]+)\"", README))))
+def test_the_readme_s_links_lead_somewhere(link):
+    assert (ROOT / "".join(link)).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("word_problem", {"updates": 2}), ("geometry", {})], ids=["word_problem", "geometry"]
+)
+def test_an_example_runs(name, arguments, capsys):
+    path = ROOT / "examples" / f"{name}.py"
+    assert len(path.read_text().splitlines()) < 60
+    runpy.run_path(str(path))["main"](**arguments)
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [found.name for found in pkgutil.walk_packages(torsor.__path__, "torsor.")])
+def test_the_examples_in_docstrings_are_right(name):
+    globs = {"torch": torch} | {face: value for module in FACES for face, value in public_names(module).items()}
+    result = doctest.testmod(importlib.import_module(name), extraglobs=globs)
+    assert not result.failed
+
+
+FACES = ("torsor.groups", "torsor.maps", "torsor.transitions", "torsor.tasks", "torsor.models")
+
+
+def public_names(face: str) -> dict[str, object]:
+    """What ``from face import *`` would give."""
+    module = importlib.import_module(face)
+    return {name: getattr(module, name) for name in module.__all__}

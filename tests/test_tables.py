@@ -1,0 +1,164 @@
+"""Tables: their rows can be built, run once, resume anywhere, and stand beside the paper's numbers."""
+
+import json
+import math
+
+import pytest
+import torch
+from scipy import stats
+
+from torsor.cli import main
+from torsor.cli.progress import follow
+from torsor.experiments.catalogue import EXPERIMENTS, TABLES, find_table
+from torsor.experiments.run_table import OverSeeds, complete, is_finished, results, run_path
+
+TINY = {
+    "width": 16,
+    "heads": 2,
+    "length": 3,
+    "smallest_steps": 1,
+    "largest_steps": 2,
+    "updates": 4,
+    "batch": 4,
+    "words": 20,
+    "warmup": 1,
+}
+
+
+@pytest.fixture(autouse=True)
+def users_numerics():
+    torch.set_default_dtype(torch.float32)
+
+
+def silently(updates, _path):
+    for _ in updates:
+        pass
+
+
+def test_every_row_can_be_built_at_both_scales():
+    for table in TABLES.values():
+        for row in table.rows:
+            for scale in ("laptop", "paper"):
+                arguments = EXPERIMENTS[table.experiment].arguments(
+                    scale=scale, **{**table.presets.get(scale, {}), **row.arguments}
+                )
+                assert arguments["largest_steps"] * 3 // 2 > arguments["largest_steps"]
+            small = EXPERIMENTS[table.experiment].arguments(**{**row.arguments, **TINY})
+            study = EXPERIMENTS[table.experiment].build(**small)
+            assert len(study.depths) == len(table.columns)
+
+
+def test_rows_of_one_table_have_labels_and_folders_of_their_own():
+    for table in TABLES.values():
+        assert len({row.label for row in table.rows}) == len(table.rows)
+        assert len({row.folder for row in table.rows}) == len(table.rows)
+
+
+def test_tables_of_one_setting_share_their_runs(tmp_path):
+    paths = {
+        run_path(tmp_path, find_table(name), row, "laptop", 0)
+        for name in ("rotate-the-loop/a5", "rotate-the-loop/group-count", "rotate-the-loop/ablation")
+        for row in find_table(name).rows
+    }
+    assert len(paths) == 7  # diagonal, tied, untied, and 1, 2, 4, 8 groups
+    settings = {}
+    for table in TABLES.values():
+        settings.setdefault(table.setting, (table.experiment, table.presets))
+        assert settings[table.setting] == (table.experiment, table.presets)
+
+
+def test_the_paper_s_headline_stands_in_the_table():
+    rows = {row.label: row.paper for row in find_table("rotate-the-loop/a5").rows}
+    assert [str(rows["diagonal"][f"T={steps}"]) for steps in (16, 32, 48)] == [
+        "0.537 ± 0.098",
+        "0.692 ± 0.097",
+        "0.771 ± 0.079",
+    ]
+    assert str(rows["conformal, 2 groups"]["T=32"]) == "0.894 ± 0.052"
+    assert str(rows["conformal, 1 group"]["T=48"]) == "0.795"
+
+
+def test_a_table_interrupted_anywhere_goes_on_and_runs_only_what_is_missing(tmp_path):
+    table = find_table("rotate-the-loop/a5")
+    rows = table.rows[:2]
+    made = []
+
+    def interrupted(updates, path):
+        for number, _ in enumerate(updates):
+            if (len(made), number) == (1, 2):
+                updates.close()
+                raise KeyboardInterrupt
+        made.append(path)
+
+    with pytest.raises(KeyboardInterrupt):
+        complete(table, rows, "laptop", 2, tmp_path, interrupted, **TINY)
+    assert made == [run_path(tmp_path, table, rows[0], "laptop", 0)]
+    half = results(table, rows, "laptop", 2, tmp_path)
+    assert len(half[0]["columns"]["T=32"]["ours"]["joint"]["seeds"]) == 1
+    assert half[1]["columns"]["T=32"]["difference"] is None
+
+    before = {each: each.stat().st_mtime_ns for each in made[0].rglob("*")}
+    ran = []
+    complete(
+        table, rows, "laptop", 2, tmp_path, lambda updates, path: (ran.append(path), silently(updates, path)), **TINY
+    )
+    assert made[0] not in ran
+    assert len(ran) == 3
+    assert before == {each: each.stat().st_mtime_ns for each in made[0].rglob("*")}
+    assert all(is_finished(run_path(tmp_path, table, row, "laptop", seed)) for row in rows for seed in (0, 1))
+    complete(table, rows, "laptop", 2, tmp_path, follow, **TINY)
+
+    whole = results(table, rows, "laptop", 2, tmp_path)
+    cell = whole[0]["columns"]["T=32"]
+    assert cell["steps"] == 2
+    assert cell["difference"] == pytest.approx(cell["ours"]["joint"]["mean"] - 0.692)
+    assert cell["ours"]["joint"]["counts"] == [20, 20]
+
+
+def test_intervals_over_seeds_are_student_s():
+    values = (0.7, 0.9, 0.8)
+    ours = OverSeeds(values, (10, 10, 10))
+    low, high = stats.t.interval(0.95, 2, loc=0.8, scale=stats.sem(values))
+    assert ours.mean == pytest.approx(0.8)
+    assert ours.half_width == pytest.approx((high - low) / 2)
+    assert math.isclose(low, ours.mean - ours.half_width)
+    assert OverSeeds((0.7,), (10,)).half_width is None
+    assert OverSeeds((None, None), (0, 0)).mean is None
+    assert OverSeeds((None, 0.5), (0, 3)).mean == 0.5
+
+
+def run(command):
+    with pytest.raises(SystemExit) as caught:
+        main(command.split())
+    return caught.value.code
+
+
+def test_the_command_prints_paper_ours_and_the_command_of_each_row(tmp_path, capsys):
+    table = find_table("rotate-the-loop/s5")
+    complete(table, table.rows, "laptop", 1, tmp_path, silently, **TINY)
+    assert run(f"table rotate-the-loop/s5 --dry-run --out {tmp_path}") == 0
+    out = capsys.readouterr().out
+    for words in ("0.531 ± 0.092", "0.808 ± 0.054", "joint", "last", "conditional", "torsor train rotate-the-loop/s5"):
+        assert words in out
+    assert run(f"table rotate-the-loop/s5 --dry-run --json --out {tmp_path}") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [row["row"] for row in content["rows"]] == ["diagonal", "conformal, 2 groups"]
+    assert content["rows"][0]["columns"]["T=32"]["paper"] == {"value": 0.531, "spread": 0.092}
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("table", "name a table"),
+        ("table rotate-the-loop/a6", "did you mean 'rotate-the-loop/a5'?"),
+        ("table rotate-the-loop/a5 --seeds 0", "seeds must be at least 1, got 0"),
+        ("table rotate-the-loop/a5 --rows diagnoal", "did you mean 'diagonal'?"),
+    ],
+)
+def test_a_mistake_is_one_line(command, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(command) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert not any(tmp_path.iterdir())
