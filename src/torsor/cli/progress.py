@@ -3,20 +3,20 @@
 import sys
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from torsor.experiments.run import Updates
+    from torsor.experiments.run import Update, Updates
 
 LINE_EVERY = 15.0  # seconds between two plain lines
 SMOOTHING = 0.95
 
 
 def follow(records: "Updates", path: Path) -> None:
-    """Draw from a run until it ends, and show loss, length, tokens per second and the time left.
+    """Draw from a run until it ends, and show loss, length, score, tokens per second and the time left.
 
     Args:
         records: what ``carry_out`` yields.
@@ -38,13 +38,17 @@ class _Meter:
         self.speed = 0.0
         self.count = 0
 
-    def take(self, record: Any) -> str:
+    def take(self, update: "Update") -> str:
+        record = update.record
         self.count += 1
         smoothing = min(SMOOTHING, 1 - 1 / self.count)
         self.loss = smoothing * self.loss + (1 - smoothing) * record.loss
         self.speed = smoothing * self.speed + (1 - smoothing) * record.tokens / record.seconds
         length = "" if record.length is None else f"  length {record.length}"
-        return f"loss {self.loss:.3f}{length}  {self.speed:,.0f} tokens/s"
+        scores = (
+            "" if update.scores is None else f"  token {update.scores['token']:.2f} joint {update.scores['joint']:.2f}"
+        )
+        return f"loss {self.loss:.3f}{length}{scores}  {self.speed:,.0f} tokens/s"
 
 
 def _bar(records: "Updates", path: Path, meter: _Meter) -> None:
@@ -57,21 +61,20 @@ def _bar(records: "Updates", path: Path, meter: _Meter) -> None:
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
         shown = progress.add_task(str(path), total=None, numbers="")
-        for record, study in records:
-            progress.update(shown, completed=record.update, total=study.plan.updates, numbers=meter.take(record))
+        for update in records:
+            progress.update(shown, completed=update.record.update, total=update.of, numbers=meter.take(update))
 
 
 def _lines(records: "Updates", path: Path, meter: _Meter) -> None:
     started = last = monotonic()
     first = None
-    for record, study in records:
-        first = record.update - 1 if first is None else first
-        numbers = meter.take(record)
+    for update in records:
+        number = update.record.update
+        first = number - 1 if first is None else first
+        numbers = meter.take(update)
         now = monotonic()
-        if now - last < LINE_EVERY and record.update != study.plan.updates:
+        if now - last < LINE_EVERY and number != update.of:
             continue
         last = now
-        left = (now - started) / (record.update - first) * (study.plan.updates - record.update)
-        print(
-            f"{path}  {record.update}/{study.plan.updates}  {numbers}  {left:.0f} s left", file=sys.stderr, flush=True
-        )
+        left = (now - started) / (number - first) * (update.of - number)
+        print(f"{path}  {number}/{update.of}  {numbers}  {left:.0f} s left", file=sys.stderr, flush=True)

@@ -29,25 +29,27 @@ def print_scores(runs: Sequence[Path]) -> None:
     Args:
         runs: finished run folders.
     """
-    table = Table(
-        "run", "loops", "joint", "95 % over words", "last", "token", "conditional (of)", box=None, pad_edge=False
-    )
+    table = Table("run", "loops", "joint", "95 %", "last", "token", "cond. (of)", box=None, pad_edge=False)
     for run in runs:
         content = read_json(run / "evaluation.json")
+        name = label(run)
         for depth in content["depths"]:
             low, high = depth["joint_interval"]
             conditional = depth["conditional"]
-            trained = " (trained)" if depth["steps"] == content["trained_steps"] else ""
+            trained = "*" if depth["steps"] == content["trained_steps"] else ""
             table.add_row(
-                label(run),
+                name,
                 f"{depth['steps']}{trained}",
                 f"{depth['joint']:.3f}",
-                f"{low:.3f} to {high:.3f}",
+                f"{low:.2f}-{high:.2f}",
                 f"{depth['last']:.3f}",
                 f"{depth['token']:.3f}",
                 "none" if conditional is None else f"{conditional:.3f} ({depth['conditional_count']})",
             )
-    _console().print(table)
+            name = ""
+    console = _console()
+    console.print(table)
+    console.print("* the trained depth; joint: every position right; 95 %: of joint, over words (Clopper-Pearson)")
 
 
 def print_geometry(runs: Sequence[tuple[str, dict[str, Any]]]) -> None:

@@ -1,8 +1,9 @@
 """Carry an experiment out in a run folder: train, resume, score, measure."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import torch
 
@@ -27,7 +28,25 @@ from torsor.training.durable import disk_errors, replace_json
 __all__ = ["carry_out", "default_path", "measure"]
 
 EVALUATION, GEOMETRY = "evaluation.json", "geometry.json"
-Updates = Iterator[tuple[Record, Study]]
+
+
+@final
+@dataclass(frozen=True)
+class Update:
+    """One update of a run, for whoever watches it.
+
+    Args:
+        record: its numbers.
+        of: how many updates the whole run has.
+        scores: of the latest look at held-out words; None before the first.
+    """
+
+    record: Record
+    of: int
+    scores: dict[str, Any] | None
+
+
+Updates = Iterator[Update]
 GLANCES = 24  # how often a run looks at held-out words on its way
 GLANCE_WORDS = 256
 SCORED_AT_ONCE = 500  # words in one forward pass of an evaluation
@@ -66,7 +85,7 @@ def carry_out(
         command: what a user typed, for the report.
 
     Yields:
-        Each update's record, with the parts of the run.
+        Each update.
 
     Raises:
         NonFiniteLoss: when the loss is not finite; the last checkpoint is intact and the run marked as stopped.
@@ -89,21 +108,22 @@ def carry_out(
         state = TrainState(study.model, study.optimizer)
         folder.restore(state)
         glance_every = max(1, study.plan.updates // GLANCES)
+        scores = None
         try:
             for record in train(state, study.task, study.plan, forward=study.forward):
                 extra: dict[str, Any] = {"steps": study.steps(record.update - 1)}
                 if record.update % glance_every == 0:
-                    extra["evaluation"] = _glance(study, record.update)
+                    extra["evaluation"] = scores = _glance(study, record.update)
                 folder.log(record, extra)
                 if record.update % checkpoint_every == 0:
                     folder.save(state)
-                yield record, study
-            scores = evaluation(study, state.update)  # before the checkpoint, which must be of a sound model
+                yield Update(record, study.plan.updates, scores)
+            final_scores = evaluation(study, state.update)  # before the checkpoint, which must be of a sound model
         except (NonFiniteLoss, NonFiniteLogitsError) as error:
             folder.stop(str(error))
             raise
         folder.save(state)
-        folder.replace_json(EVALUATION, scores)
+        folder.replace_json(EVALUATION, final_scores)
         folder.replace_json(GEOMETRY, geometry(study.transition) | {"initial": untrained})
         folder.finish()
 
