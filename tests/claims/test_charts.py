@@ -14,6 +14,7 @@ from torch.nn.utils.parametrizations import orthogonal
 from closeness import assert_close
 from refusal import refused
 from torsor.diagnostics import readability_defect, toeplitz_defect
+from torsor.experiments.rotate_the_loop import word_problem
 from torsor.maps import Dense
 from torsor.maps import Householder as Reflections
 from torsor.transitions import BlockConformal, BlockDecay, Cayley, Exponential, Free, Householder, Uniform
@@ -476,6 +477,26 @@ def test_a_free_matrix_is_not_readable_and_its_norm_and_spectral_radius_have_no_
     grown = trained(Free, 8, by=10.0)()
     assert grown.spectrum().abs().max() > 10
     assert grown.power(48)(torch.ones(8)).norm() > 1e48
+
+
+# Where they are chosen
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "transition"),
+    [
+        ("cayley", "Cayley, 2 groups", Cayley),
+        ("householder", "Householder, 2 groups", Householder),
+        ("exponential", "exponential, 2 groups", Exponential),
+        ("free", "free matrix", Free),
+    ],
+)
+def test_an_experiment_names_its_chart_and_its_gradient_reaches_it(kind, label, transition, in_float32):
+    study = word_problem(transition=kind, width=8, heads=2, length=4)
+    assert (study.label, type(study.transition)) == (label, transition)
+    logits = study.model(study.task.batch(update=0, size=2).tokens, steps=3)
+    (logits * torch.randn_like(logits)).sum().backward()
+    assert all(parameter.grad is not None for parameter in study.transition.parameters())
 
 
 # What is refused

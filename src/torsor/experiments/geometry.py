@@ -1,5 +1,6 @@
 """The geometry of a transition, as numbers that a report can draw."""
 
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -23,7 +24,8 @@ def geometry(transition: Transition, steps: int = 32, probes: int = 256) -> dict
     Returns:
         A plain dictionary; every defect stands beside its formula.
     """
-    carry = transition()
+    # from the parameters in float64: a chart built in float32 is orthogonal to 1e-7 only
+    carry = deepcopy(transition).double()()
     gram = gram_matrix(carry, steps=steps, probes=probes)
     drawn = gram.by_block if len(carry.blocks) <= DRAWN_BLOCKS else gram.own[None]
     lags = lag_cosine(carry, steps=steps, probes=probes)

@@ -75,7 +75,7 @@ def word_problem(
     from torsor.training import LengthCurriculum, Plan, Schedule, adamw
 
     task = WordProblem(named(group), length, alphabet=alphabet, seed=seed)
-    carry, label = _transition(transition, width, groups, frequency_base)
+    carry, label = _transition(transition, width, groups, frequency_base, seed)
     model = parcae_transformer(
         carry,
         vocabulary=task.vocabulary,
@@ -106,7 +106,7 @@ def word_problem(
     )
 
 
-def _transition(kind: Kind, width: int, groups: int, frequency_base: float) -> "tuple[Transition, str]":
+def _transition(kind: Kind, width: int, groups: int, frequency_base: float, seed: int) -> "tuple[Transition, str]":
     from torsor.transitions import BlockConformal, BlockDecay, Cayley, Exponential, Free, Geometric, Householder
 
     plural = "group" if groups == 1 else "groups"
@@ -122,13 +122,13 @@ def _transition(kind: Kind, width: int, groups: int, frequency_base: float) -> "
             frequencies = Geometric(frequency_base)
             return BlockConformal(width, groups=width // 2, frequencies=frequencies), "rotation, rates untied"
         case "cayley":
-            return Cayley(width, groups=groups), f"Cayley, {groups} {plural}"
+            return Cayley(width, groups=groups, seed=seed), f"Cayley, {groups} {plural}"
         case "householder":
-            return Householder(width, groups=groups), f"Householder, {groups} {plural}"
+            return Householder(width, groups=groups, seed=seed), f"Householder, {groups} {plural}"
         case "exponential":
-            return Exponential(width, groups=groups), f"exponential, {groups} {plural}"
+            return Exponential(width, groups=groups, seed=seed), f"exponential, {groups} {plural}"
         case "free":
-            return Free(width), "free matrix"
+            return Free(width, seed=seed), "free matrix"
 
 
 def _lengths(length: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torsor.maps.base import LinearMap, equal_blocks, require_wide
 
-_NARROW = 16  # width from which one product for each block is faster than one product with the zeros in it
+_WIDE = 128  # dim from which one product for each block is faster than one product with the zeros in it
 
 
 @final
@@ -59,7 +59,7 @@ class Dense(LinearMap):
 
     def _carry(self, x: Tensor) -> Tensor:
         wide = torch.promote_types(x.dtype, self.matrix.dtype)
-        blockwise = self.groups > 1 and self.dim // self.groups >= _NARROW
+        blockwise = self.groups > 1 and self.dim >= _WIDE
         carry = carry_blockwise if blockwise else carry_blockwise_reference
         with torch.autocast(x.device.type, enabled=False):
             return carry(x.to(wide), self.matrix.to(wide), self.groups)
