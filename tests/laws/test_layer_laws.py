@@ -184,3 +184,12 @@ def test_under_autocast_the_position_wise_layer_computes_in_half_precision():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         narrow = layer(x, x)
     torch.testing.assert_close(narrow.float(), wide, rtol=0.05, atol=0.05)
+
+
+def test_a_norm_s_weight_folded_into_the_matrices_behind_it_changes_nothing():
+    block, x, values = Block(8, heads=2, value_gate=ValueGate(8, heads=2)), torch.randn(2, 5, 8), torch.randn(2, 5, 8)
+    for norm in (block.attention_norm, block.feedforward_norm):
+        torch.nn.init.normal_(norm.weight)
+    middle = block.attention(block.attention_norm(x), x, _rotary(5, 4), values)
+    expected = block.feedforward(block.feedforward_norm(middle), middle)
+    torch.testing.assert_close(block(x, _rotary(5, 4), values), expected, rtol=1e-12, atol=1e-12)

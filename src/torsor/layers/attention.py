@@ -56,14 +56,17 @@ class Attention(nn.Module):
         residual: Float[Tensor, "batch length width"],
         rotary: Complex[Tensor, "length half"],
         values: Float[Tensor, "batch length width"] | None = None,
+        gain: Float[Tensor, "width"] | None = None,
     ) -> Float[Tensor, "batch length width"]:
+        """Attention over ``gain * x``, added to ``residual``; the gain is folded into the matrices."""
         # three matrices for the optimizer, one product for the machine; joining them costs a thousandth of it
-        joined = linear(x, torch.cat([self.query.weight, self.key.weight, self.value.weight]))
+        weight = torch.cat([self.query.weight, self.key.weight, self.value.weight])
+        joined = linear(x, weight if gain is None else weight * gain)
         joined = joined.unflatten(-1, (3, self.heads, -1))
         if values is not None:
             if self.value_gate is None:
                 raise ValueError("values must be None for an attention without a value_gate, got a tensor")
-            joined[:, :, 2] += self.value_gate(x, values)
+            joined[:, :, 2] += self.value_gate(x, values, gain)
         mixed = causal_attention(joined, rotary)
         return residual_linear(residual, mixed, self.out.weight)
 

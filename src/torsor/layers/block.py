@@ -40,8 +40,9 @@ class Block(nn.Module):
         rotary: Complex[Tensor, "length half"],
         values: Float[Tensor, "batch length width"] | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        x = self.attention(self.attention_norm(x), x, rotary, values)
-        return self.feedforward(self.feedforward_norm(x), x)
+        # the weights of the norms go into the matrices behind them: four passes over the tokens less
+        x = self.attention(self.attention_norm.unit(x), x, rotary, values, gain=self.attention_norm.weight)
+        return self.feedforward(self.feedforward_norm.unit(x), x, gain=self.feedforward_norm.weight)
 
 
 @final

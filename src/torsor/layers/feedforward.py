@@ -23,11 +23,16 @@ class FeedForward(nn.Module):
         self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(
-        self, x: Float[Tensor, "batch length width"], residual: Float[Tensor, "batch length width"]
+        self,
+        x: Float[Tensor, "batch length width"],
+        residual: Float[Tensor, "batch length width"],
+        gain: Float[Tensor, "width"] | None = None,
     ) -> Float[Tensor, "batch length width"]:
+        """The layer at ``gain * x``, added to ``residual``; the gain is folded into the first matrix."""
+        up = self.up.weight if gain is None else self.up.weight * gain
         if torch.is_autocast_enabled(x.device.type):
-            return feedforward_reference(x, residual, self.up.weight, self.down.weight)
-        return feedforward(x, residual, self.up.weight, self.down.weight)
+            return feedforward_reference(x, residual, up, self.down.weight)
+        return feedforward(x, residual, up, self.down.weight)
 
 
 def feedforward(
@@ -50,16 +55,16 @@ class _FeedForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, residual: Tensor, up: Tensor, down: Tensor) -> Tensor:
         positive = torch.mm(x, up.mT).relu_()
-        half_square = torch.addcmul(positive.new_zeros(()), positive, positive, value=0.5)
-        ctx.save_for_backward(x, positive, half_square, up, down)
-        return torch.addmm(residual, half_square, down.mT)
+        ctx.save_for_backward(x, positive, up, down)
+        return torch.addmm(residual, positive.square(), down.mT, alpha=0.5)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (grad,) = grads
-        x, positive, half_square, up, down = ctx.saved_tensors
-        grad_down = torch.mm(grad.mT, half_square)
+        x, positive, up, down = ctx.saved_tensors
+        # squaring again is cheaper than to keep the largest tensor of the layer in memory until here
+        grad_down = torch.mm(grad.mT, positive.square()).mul_(0.5)
         # the derivative of half the squared rectifier is the rectifier itself
         inner = torch.mm(grad, down).mul_(positive)
         return torch.mm(inner, up), grad, torch.mm(inner.mT, x), grad_down

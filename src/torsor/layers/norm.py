@@ -12,7 +12,8 @@ from torch.autograd.function import once_differentiable
 class RMSNorm(nn.Module):
     r"""Divide a vector by its root mean square and scale: :math:`w_i x_i / \sqrt{\overline{x^2} + \epsilon}`.
 
-    A scale common to all coordinates is removed, up to :math:`\epsilon`.
+    A scale common to all coordinates is removed, up to :math:`\epsilon`. Where a matrix follows, the
+    weight can be folded into its columns: ``unit(x)`` is the vector before the weight.
 
     Args:
         width: number of coordinates.
@@ -25,44 +26,46 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        if x.dtype == self.weight.dtype and x.device.type == "cpu":
-            return rms_norm(x, self.weight, self.eps)
-        return rms_norm_reference(x, self.weight, self.eps)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return (self.unit(wide) * self.weight).to(x.dtype)
+
+    def unit(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        """The vector divided by its root mean square, without the weight."""
+        return unit_rms(x, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.weight.shape[0]}, eps={self.eps}"
 
 
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Equal to ``rms_norm_reference`` in outputs and first derivatives, in fewer passes over the memory."""
-    return _RMSNorm.apply(x, weight, eps)
+def unit_rms(x: Float[Tensor, "*batch width"], eps: float) -> Float[Tensor, "*batch width"]:
+    """Equal to ``unit_rms_reference`` in outputs and first derivatives, on a CPU in fewer passes over the memory."""
+    if x.device.type == "cpu" and x.dtype in {torch.float32, torch.float64}:
+        return _UnitRMS.apply(x, eps)
+    return unit_rms_reference(x, eps)
 
 
-def rms_norm_reference(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+def unit_rms_reference(x: Float[Tensor, "*batch width"], eps: float) -> Float[Tensor, "*batch width"]:
     """The formula, written down: computed in at least float32."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    return (wide * (wide.square().mean(-1, keepdim=True) + eps).rsqrt() * weight).to(x.dtype)
+    return (wide * (wide.square().mean(-1, keepdim=True) + eps).rsqrt()).to(x.dtype)
 
 
 @final
-class _RMSNorm(torch.autograd.Function):
+class _UnitRMS(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
         inverse = inverse_rms(x, eps)
         unit = x * inverse
-        ctx.save_for_backward(unit, inverse, weight)
-        return unit * weight
+        ctx.save_for_backward(unit, inverse)
+        return unit
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (grad,) = grads
-        unit, inverse, weight = ctx.saved_tensors
-        along = grad * unit
-        grad_weight = along.flatten(0, -2).sum(0)
-        grad_unit = grad * weight
-        mean = along.mul_(weight).mean(-1, keepdim=True)
-        return grad_unit.addcmul_(unit, mean, value=-1).mul_(inverse), grad_weight, None
+        unit, inverse = ctx.saved_tensors
+        along = (grad * unit).mean(-1, keepdim=True)
+        return torch.addcmul(grad, unit, along, value=-1).mul_(inverse), None
 
 
 def inverse_rms(x: Float[Tensor, "*batch width"], eps: float) -> Float[Tensor, "*batch 1"]:

@@ -6,6 +6,7 @@ from typing import final
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 # The published gate reads so many channels, whatever the width.
 GATE_CHANNELS = 32
@@ -40,7 +41,13 @@ class ValueGate(nn.Module):
         self.read.weight.uniform_(-bound, bound, generator=generator)
 
     def forward(
-        self, x: Float[Tensor, "batch length width"], values: Float[Tensor, "batch length width"]
+        self,
+        x: Float[Tensor, "batch length width"],
+        values: Float[Tensor, "batch length width"],
+        gain: Float[Tensor, "width"] | None = None,
     ) -> Float[Tensor, "batch length heads head_dim"]:
-        gate = 2 * self.read(x[..., : self.read.in_features]).sigmoid()
+        """The weighed value embedding; with a gain the gate reads ``gain * x``."""
+        channels = self.read.in_features
+        weight = self.read.weight if gain is None else self.read.weight * gain[:channels]
+        gate = 2 * linear(x[..., :channels], weight).sigmoid()
         return gate[..., None] * values.unflatten(-1, (self.heads, -1))
