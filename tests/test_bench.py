@@ -68,3 +68,14 @@ def test_a_width_or_a_count_that_cannot_be_timed_is_one_line(arguments, words, c
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
+
+
+def test_looped_prints_the_share_of_the_matrix_peak(monkeypatch, capsys):
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.setattr("torsor.bench.looped.GEMM_SIZE", 16)
+    assert run("bench looped --widths 8 --rounds 1 --threads 1") == 0
+    out = capsys.readouterr().out
+    for words in ("share of it", "turn by turn", "conformal map over diagonal"):
+        assert words in out
+    assert run("bench looped --rounds 0") == 2
+    assert capsys.readouterr().err == "torsor: rounds must be at least 1, got 0\n"

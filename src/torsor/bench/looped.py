@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -76,26 +75,33 @@ def measure(widths: tuple[int, ...] = (128, 512), rounds: int = 12) -> dict[str,
         rounds: of the turns that the cases take.
 
     Returns:
-        A plain dictionary: for each width the share of the float32 matrix peak with its quartiles (useful
-        operations over the median step, over those of the fastest product of the same run), and the
-        ratio of the conformal map's forward to the diagonal one's at (64, 128, 512).
+        A plain dictionary. For each width the share of the float32 matrix peak, useful operations per
+        second of the fastest step over those of the fastest product of the same run, and beside it the
+        median and quartiles of the same ratio taken turn by turn; and the ratio of the conformal map's
+        forward to the diagonal one's at (64, 128, 512).
+
+    Raises:
+        ValueError: when ``rounds`` is below 1 or a width is not a multiple of 8.
     """
+    if rounds < 1:
+        raise ValueError(f"rounds must be at least 1, got {rounds}")
     keep_freed_memory()
     steps = {width: training_step(width) for width in widths}
     peak = gemm()
     rows = []
     for width, (step, flops) in steps.items():
         timings = take_turns({"gemm": peak, "step": step}, rounds)
-        peak_flops = 2 * GEMM_SIZE**3 / min(timings.seconds["gemm"])  # the fastest product is the machine's peak
-        low, share, high = np.quantile(flops / np.array(timings.seconds["step"]) / peak_flops, [0.25, 0.5, 0.75])
+        product, fastest = 2 * GEMM_SIZE**3, {name: min(each) for name, each in timings.seconds.items()}
+        ratio, low, high = timings.ratio("gemm", "step")
         rows.append(
             {
                 "width": width,
                 "step_seconds": timings.median("step"),
-                "gemm_gflops": peak_flops / 1e9,
                 "useful_gflop": flops / 1e9,
-                "share_of_peak": float(share),
-                "quartiles": [float(low), float(high)],
+                "gemm_gflops": product / fastest["gemm"] / 1e9,
+                "share_of_peak": flops / product * fastest["gemm"] / fastest["step"],
+                "paired_median": flops / product * ratio,
+                "paired_quartiles": [flops / product * low, flops / product * high],
             }
         )
     return {

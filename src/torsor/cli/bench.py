@@ -34,16 +34,16 @@ def looped(
     if as_json:
         print(json.dumps(content))
         return
-    table = Table("width", "step", "useful", "matrix peak", "share of it", "quartiles", box=None, pad_edge=False)
+    table = Table("width", "step", "useful", "matrix peak", "share of it", "turn by turn", box=None, pad_edge=False)
     for row in content["training_step"]:
-        low, high = row["quartiles"]
+        low, high = row["paired_quartiles"]
         table.add_row(
             str(row["width"]),
             f"{row['step_seconds'] * 1e3:.0f} ms",
             f"{row['useful_gflop']:.1f} GFLOP",
             f"{row['gemm_gflops']:.0f} GFLOP/s",
             f"{row['share_of_peak']:.2f}",
-            f"{low:.2f} to {high:.2f}",
+            f"{row['paired_median']:.2f} ({low:.2f} to {high:.2f})",
         )
     console = Console(highlight=False)
     console.print(f"training step: batch 64, length 64, 8 loops, 1/1/1 layers, float32, {content['threads']} threads")
