@@ -136,23 +136,29 @@ def test_demo_ends_with_both_tables_and_the_report(tmp_path, monkeypatch, capsys
         ("train", "name an experiment"),
         ("train rotate-the-loop/s4", "did you mean 'rotate-the-loop/s5'?"),
         (f"{S3} --widht 8", "Did you mean --width?"),
-        (f"{S3} --width eight", 'unable to convert "eight" into int'),
+        (f"{S3} --width eight", "Invalid value for --width: unable to convert 'eight' into a whole number"),
+        (f"{S3} --updates 1.5", "unable to convert '1.5' into a whole number"),
+        (f"{S3} --batch 1000000000000", "batch must be at most"),
+        (f"{S3} --words 100000000000000", "words must be at most"),
+        (f"{S3} --largest-steps 9223372036854775807", "1 <= low <= high <= 1000000"),
+        (f"{S3} --threads 99999999999999999999", "threads must be at most 1024"),
+        (f"{S3} --clip inf", "clip"),
         (f"{S3} --transition diagnoal", "diagnoal"),
         (f"{S3} --width 7", "dim must be a positive multiple of 2 * groups = 4, got 7"),
         (f"{S3} --width 0", "dim must be a positive multiple of 2 * groups = 4, got 0"),
         (f"{S3} --width 64 --groups 3", "2 * groups = 6, got 64"),
         (f"{S3} --width 64 --groups 0", "2 * groups = 0, got 64"),
         (f"{S3} --width 12 --heads 4", "width must be a positive multiple of 2 * heads = 8, got 12"),
-        (f"{S3} --smallest-steps 0", "1 <= low <= high, got low = 0"),
-        (f"{S3} --largest-steps 3", "1 <= low <= high, got low = 6, high = 3"),
+        (f"{S3} --smallest-steps 0", "1 <= low <= high <= 1000000, got low = 0"),
+        (f"{S3} --largest-steps 3", "1 <= low <= high <= 1000000, got low = 6, high = 3"),
         (f"{S3} --length 0", "length must be at least 1, got 0"),
         (f"{S3} --group C1", "at least two elements"),
         (f"{S3} --group S9", "symmetric"),
         (f"{S3} --group M11", "nearest"),
         (f"{S3} --updates 0", "updates must be at least 1, got 0"),
         (f"{S3} --batch 0", "batch must be at least 1, got 0"),
-        (f"{S3} --learning-rate 0", "learning_rate must be positive, got 0.0"),
-        (f"{S3} --learning-rate nan", "learning_rate must be positive, got nan"),
+        (f"{S3} --learning-rate 0", "learning_rate must be positive and finite, got 0.0"),
+        (f"{S3} --learning-rate nan", "learning_rate must be positive and finite, got nan"),
         (f"{S3} --grad-steps 0", "grad_steps must be at least 1"),
         (f"{S3} --core-layers 0", "layers of the core must be at least 1, got 0"),
         (f"{S3} --checkpoint-every 0", "checkpoint_every must be at least 1, got 0"),
@@ -163,6 +169,7 @@ def test_demo_ends_with_both_tables_and_the_report(tmp_path, monkeypatch, capsys
         ("report nowhere", "nowhere"),
         ("report", "name at least one run folder"),
         ("demo --seeds 0", "seeds must be at least 1, got 0"),
+        ("demo --seeds 1.5", "unable to convert '1.5' into a whole number"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_right_value_and_leaves_nothing(command, words, tmp_path, monkeypatch, capsys):
@@ -185,6 +192,11 @@ def _damage(name: str, change):
         path.write_bytes(change(path.read_bytes()))
 
     return apply
+
+
+def _altered(folder: Path) -> None:
+    content = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(content | {"arguments": [1]}))
 
 
 def _newer(folder: Path) -> None:
@@ -212,6 +224,8 @@ def _newer(folder: Path) -> None:
             "state.json",
         ),
         (_damage("run.json", lambda b: b[:40]), f"{S3} {TINY} --out {{run}}", "run.json"),
+        (_altered, f"{S3} {TINY} --out {{run}}", "'arguments' must hold dict"),
+        (_altered, "measure {run}", "'arguments' must hold dict"),
         (lambda folder: (folder / "run.json").unlink(), f"{S3} {TINY} --out {{run}}", "run.json"),
         (lambda folder: (folder / "evaluation.json").unlink(), f"{S3} {TINY} --out {{run}}", "evaluation.json"),
     ],
@@ -233,6 +247,28 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
     assert run(f"{S3} {TINY} --out {occupied}/run") == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert occupied.read_text() == "mine"
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupted(self, model, tokens, update):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Study, "forward", interrupted)
+    assert run(f"{S3} {TINY} --out {tmp_path / 'run'}") == 130
+    assert capsys.readouterr().err == "torsor: interrupted; the same command goes on from the last checkpoint\n"
+
+
+def test_sizes_that_no_memory_holds_are_one_line(tmp_path, capsys):
+    assert run(f"{S3} --width 100000000 --heads 1 --out {tmp_path / 'run'}") == 1
+    assert capsys.readouterr().err == "torsor: not enough memory for these sizes: choose smaller ones\n"
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_page_that_cannot_be_written_is_one_line_and_keeps_the_earlier_one(trained, tmp_path, capsys):
+    assert run(f"report {trained} --out {tmp_path}") == 2
+    error = capsys.readouterr().err
+    assert "cannot write" in error
+    assert error.count("\n") == 1
 
 
 def test_a_second_process_on_one_run_folder_is_one_line(trained, capsys):

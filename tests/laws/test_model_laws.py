@@ -216,6 +216,15 @@ def test_a_model_cast_to_half_precision_keeps_its_transition_in_float32():
     assert {p.dtype for p in model.core.parameters()} == {torch.bfloat16}
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_cast_to_half_precision_runs_near_the_one_that_was_not(dtype):
+    model = looped(BlockConformal(16, groups=2)).float()
+    wide = model(TOKENS, steps=3)
+    narrow = model.to(dtype)(TOKENS, steps=3)
+    assert narrow.dtype == dtype
+    torch.testing.assert_close(narrow.float(), wide, rtol=0.1, atol=0.1 * float(wide.detach().abs().max()))
+
+
 def test_weights_depend_on_the_seed_alone():
     def build(seed):
         transition, values = BlockConformal(16, groups=2), AlignedValues()
@@ -233,6 +242,7 @@ def test_weights_depend_on_the_seed_alone():
     ("call", "words"),
     [
         (lambda m: m(TOKENS, steps=0), "steps must be an integer of at least 1, got 0"),
+        (lambda m: m(TOKENS.double(), steps=1), "tokens must be int64 or int32, got float64"),
         (lambda m: m(TOKENS + 1, steps=1), "tokens must lie in 0 .. 2, got 3"),
         (lambda m: m(TOKENS - 1, steps=1), "tokens must lie in 0 .. 2, got -1"),
         (lambda m: m(TOKENS[:, :0], steps=1), "at least one token"),

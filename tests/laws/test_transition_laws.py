@@ -228,7 +228,7 @@ def test_a_frozen_frequency_is_kept_but_not_learned():
         (lambda: BlockConformal(8, groups=2, initial_scale=1.0), "initial_scale must lie strictly between 0 and 1"),
         (lambda: BlockConformal(8, groups=2, initial_scale=(0.5,)), "initial_scale must hold one number for each of 2"),
         (lambda: BlockConformal(8, groups=2, pairing="halves"), "pairing must be 'adjacent' or 'half-split'"),
-        (lambda: Geometric(base=1.0), "base must be larger than 1, got 1.0"),
+        (lambda: Geometric(base=1.0), "base must be larger than 1 and finite, got 1.0"),
     ],
 )
 def test_an_inadmissible_transition_is_refused_in_one_line(build, message):

@@ -15,6 +15,7 @@ app = App(
     help="Sequence models whose state is carried from step to step by a structured, norm-preserving map.",
     version=__version__,
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,  # the line that says how to go on is written below
 )
 app.command(demo.demo)
 app.command(listing.list_experiments, name="list")
@@ -39,6 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _leave(" ".join(str(error).split()), MISTAKE)
+    except MemoryError:
+        _leave("not enough memory for these sizes: choose smaller ones", FAILURE)
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):  # torch's own words; it has no class for it on a CPU
+            raise
+        _leave("not enough memory for these sizes: choose smaller ones", FAILURE)
     except ArithmeticError as error:
         _leave(str(error), FAILURE)
     except (ValueError, ImportError) as error:

@@ -8,13 +8,14 @@ from rich.console import Console
 from rich.table import Table
 
 from torsor.cli.tables import JsonFlag
+from torsor.cli.whole import MaybeWhole, Whole
 
 app = App(name="bench", help="Time parts of torsor, beside the machine's own limits measured in the same run.")
 
 
 @app.command
 def looped(
-    *, widths: tuple[int, ...] = (128, 512), rounds: int = 12, threads: int | None = None, as_json: JsonFlag = False
+    *, widths: tuple[int, ...] = (128, 512), rounds: Whole = 12, threads: MaybeWhole = None, as_json: JsonFlag = False
 ) -> None:
     """A looped transformer's training step as a share of the matrix peak, and the conformal map against the diagonal.
 
@@ -59,9 +60,9 @@ def looped(
 def transitions(
     *,
     dims: tuple[int, ...] = (64, 256, 512),
-    tokens: int = 4096,
-    rounds: int = 12,
-    threads: int | None = None,
+    tokens: Whole = 4096,
+    rounds: Whole = 12,
+    threads: MaybeWhole = None,
     as_json: JsonFlag = False,
 ) -> None:
     """What each transition costs: to build its map, to apply it once, and a pass of 8 steps with its gradient.

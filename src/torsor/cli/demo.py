@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+from torsor.cli.whole import MaybeWhole, Whole
+
 EXPERIMENT = "rotate-the-loop/s3"
 ROWS = (("diagonal", 1), ("conformal", 2))
 
 
-def demo(*, seeds: int = 2, updates: int = 800, out: Path = Path("runs/demo"), threads: int | None = None) -> None:
+def demo(*, seeds: Whole = 2, updates: Whole = 1000, out: Path = Path("runs/demo"), threads: MaybeWhole = None) -> None:
     """Train a diagonal and a conformal looped transformer on a word problem, compare them, and draw what happened.
 
     The same command again goes on where it stood.

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from torsor.cli.tables import JsonFlag
+from torsor.cli.whole import MaybeWhole, Whole
 from torsor.experiments.catalogue import TABLES, find_table
 from torsor.experiments.experiment import Scale
 
@@ -17,12 +18,12 @@ def table(
     name: str = "",
     *,
     scale: Scale = "laptop",
-    seeds: int = 1,
+    seeds: Whole = 1,
     rows: tuple[str, ...] = (),
-    updates: int | None = None,
+    updates: MaybeWhole = None,
     learning_rate: float | None = None,
     out: Path = Path("runs/tables"),
-    threads: int | None = None,
+    threads: MaybeWhole = None,
     dry_run: bool = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -48,6 +49,8 @@ def table(
 
     if not name:
         raise ValueError(f"name a table: torsor table TABLE; there are: {', '.join(TABLES)}")
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1, got {seeds}")
     found = find_table(name)
     wanted = tuple(found.row(label) for label in rows) or found.rows
     given = {"updates": updates, "learning_rate": learning_rate}

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from torsor.cli.whole import MaybeWhole, Whole, strict
 from torsor.experiments.catalogue import EXPERIMENTS
 from torsor.experiments.experiment import Experiment, Scale, nearest
 
@@ -18,8 +19,8 @@ def _common(
     *,
     scale: Scale = "laptop",
     out: Path | None = None,
-    checkpoint_every: int = 100,
-    threads: int | None = None,
+    checkpoint_every: Whole = 100,
+    threads: MaybeWhole = None,
 ) -> None:
     """Options of every experiment.
 
@@ -70,7 +71,8 @@ def _sub_command(experiment: Experiment) -> Any:
 
     own = inspect.signature(experiment.build).parameters.values()
     common = inspect.signature(_common).parameters.values()
-    command.__signature__ = inspect.Signature([*own, *common])  # pyright: ignore[reportFunctionMemberAccess]
+    read = [each.replace(annotation=strict(each.annotation)) for each in own]
+    command.__signature__ = inspect.Signature([*read, *common])  # pyright: ignore[reportFunctionMemberAccess]
     own_help = inspect.cleandoc(experiment.build.__doc__ or "").partition("Args:")[2]
     common_help = inspect.cleandoc(_common.__doc__ or "").partition("Args:")[2]
     command.__doc__ = f"{experiment.summary}\n\nArgs:{own_help.rstrip()}{common_help.rstrip()}"

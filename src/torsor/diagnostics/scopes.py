@@ -40,6 +40,8 @@ def own_blocks(map: LinearMap, blocks: Sequence[slice] | None) -> tuple[slice, .
         ValueError: when ``blocks`` does not hold every coordinate exactly once.
     """
     chosen = map.blocks if blocks is None else tuple(blocks)
+    if not all(isinstance(block, slice) and block.step != 0 for block in chosen):
+        raise ValueError(f"blocks must be slices with a step of at least 1, got {list(chosen)}")
     held = [list(range(map.dim)[block]) for block in chosen]
     forward = all(block.step is None or block.step > 0 for block in chosen)
     if not (forward and all(held) and sorted(chain.from_iterable(held)) == list(range(map.dim))):

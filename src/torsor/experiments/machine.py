@@ -9,6 +9,8 @@ from torsor.training.memory import keep_freed_memory
 from torsor.training.run_description import RUN_FILE
 from torsor.transitions import BlockConformal
 
+MOST_THREADS = 1024
+
 
 def prepare_machine(threads: int | None, path: Path) -> None:
     """Set PyTorch's threads, to those of the run that is resumed unless told otherwise, and the allocator.
@@ -22,6 +24,8 @@ def prepare_machine(threads: int | None, path: Path) -> None:
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}")
+    if threads is not None and threads > MOST_THREADS:
+        raise ValueError(f"threads must be at most {MOST_THREADS}, got {threads}")
     if threads is None and (path / RUN_FILE).is_file():
         threads = read_run(path).threads  # another number may change the last bit
     if threads is not None:

@@ -28,7 +28,7 @@ def word_problem(
     smallest_steps: int = 6,
     largest_steps: int = 8,
     grad_steps: int | None = None,
-    updates: int = 800,
+    updates: int = 1000,
     batch: int = 128,
     learning_rate: float = 3e-3,
     weight_decay: float = 0.01,

@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 
 from torsor.recurrence.depth import Depth
 from torsor.tasks import WordProblem
+from torsor.tasks.word_problem import MOST_TOKENS
 from torsor.training import Plan
 from torsor.transitions import Transition
 
@@ -31,7 +32,7 @@ class Study:
         seed: of the run: initial weights, batches and depths.
 
     Raises:
-        ValueError: when ``words`` is below 1.
+        ValueError: when ``words`` is below 1, or they or a batch are more tokens than a task gives at once.
     """
 
     label: str
@@ -50,6 +51,9 @@ class Study:
         # what is first used after the training is refused before it
         if self.words < 1:
             raise ValueError(f"words must be at least 1, got {self.words}")
+        for name, size in (("words", self.words), ("batch", self.plan.batch)):
+            if size * (self.task.length + 1) > MOST_TOKENS:
+                raise ValueError(f"{name} must be at most {MOST_TOKENS // (self.task.length + 1)}, got {size}")
 
     def steps(self, update: int) -> int:
         """The number of loops of update number ``update``, from 0."""

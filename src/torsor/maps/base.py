@@ -74,8 +74,10 @@ class LinearMap(ABC):
         Raises:
             ValueError: when the last axis of ``x`` does not have ``dim`` coordinates.
         """
-        if x.shape[-1] != self.dim:
-            raise ValueError(f"the last axis of the state must have dim = {self.dim} coordinates, got {x.shape[-1]}")
+        if x.ndim < 1 or x.shape[-1] != self.dim:
+            raise ValueError(
+                f"the last axis of the state must have dim = {self.dim} coordinates, got shape {tuple(x.shape)}"
+            )
         return self._carry(x)
 
     @final
@@ -109,8 +111,8 @@ class LinearMap(ABC):
         Raises:
             ValueError: when ``exponent`` is negative or not an integer.
         """
-        if isinstance(exponent, bool) or not isinstance(exponent, int) or exponent < 0:
-            raise ValueError(f"exponent must be an integer >= 0, got {exponent!r}")
+        if isinstance(exponent, bool) or not isinstance(exponent, int) or not 0 <= exponent < 2**63:
+            raise ValueError(f"exponent must be an integer in 0 .. 2**63 - 1, got {exponent!r}")
         return self._power(exponent)
 
 

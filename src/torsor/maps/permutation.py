@@ -29,6 +29,8 @@ class Permutation(LinearMap):
     _origins: Int[Tensor, "*batch dim"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.images.is_floating_point() or self.images.dtype == torch.bool or self.images.ndim < 1:
+            raise ValueError(f"images must be integers, at least one, got {self.images}")
         places, origins = self.images.sort(dim=-1)
         if not torch.equal(places, torch.arange(self.dim, device=places.device).expand_as(places)):
             raise ValueError(f"images must hold each of 0 .. {self.dim - 1} exactly once, got {self.images.tolist()}")

@@ -191,7 +191,8 @@ class LoopedTransformer(nn.Module):
         state = self._initial_state(initial_state, write, generator)
 
         def step(state: Tensor, write: Tensor, *values: Tensor) -> Tensor:
-            return self.core(carry(state) + write, rotary, values)
+            # the carry is in float32 at least; a core of narrower weights reads it in their type
+            return self.core((carry(state) + write).to(weight.dtype), rotary, values)
 
         several = isinstance(steps, tuple)
         # the truncation belongs to training at one depth; several depths are an evaluation
@@ -208,7 +209,7 @@ class LoopedTransformer(nn.Module):
         if isinstance(initial_state, Tensor):
             if initial_state.shape != like.shape:
                 raise ValueError(f"initial_state must have shape {tuple(like.shape)}, got {tuple(initial_state.shape)}")
-            return initial_state
+            return initial_state.to(like.dtype)
         if initial_state == "zeros":
             return torch.zeros_like(like)
         if initial_state != "noise":
@@ -231,6 +232,8 @@ def _head_dim(width: int, *stacks: Stack) -> int:
 
 
 def _require_tokens(tokens: Tensor, vocabulary: int) -> None:
+    if tokens.dtype not in {torch.int64, torch.int32}:
+        raise ValueError(f"tokens must be int64 or int32, got {str(tokens.dtype).removeprefix('torch.')}")
     if tokens.ndim != 2 or tokens.numel() == 0:
         raise ValueError(f"tokens must have shape (batch, length) with at least one token, got {tuple(tokens.shape)}")
     low, high = int(tokens.min()), int(tokens.max())

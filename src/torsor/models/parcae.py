@@ -44,6 +44,8 @@ def parcae_transformer(
     Raises:
         ValueError: when a size is below 1 or the width is not a multiple of ``2 * heads``.
     """
+    if len(layers) != 3:
+        raise ValueError(f"layers must be those of prelude, core and coda, got {layers}")
     sizes = {"vocabulary": vocabulary, "layers of the core": layers[1]}
     for name, value in sizes.items() if classes is None else (sizes | {"classes": classes}).items():
         if value < 1:

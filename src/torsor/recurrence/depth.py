@@ -75,15 +75,17 @@ class Uniform(Depth):
         high: largest number of steps, at least ``low``.
 
     Raises:
-        ValueError: when not ``1 <= low <= high``.
+        ValueError: when not ``1 <= low <= high <= MOST_STEPS``, a million.
     """
 
     low: int
     high: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.low <= self.high:
-            raise ValueError(f"depths must satisfy 1 <= low <= high, got low = {self.low}, high = {self.high}")
+        if not 1 <= self.low <= self.high <= MOST_STEPS:
+            raise ValueError(
+                f"depths must satisfy 1 <= low <= high <= {MOST_STEPS}, got low = {self.low}, high = {self.high}"
+            )
 
     def per_sequence(self, seed: int, update: int, batch: int) -> Int[Tensor, "batch"]:
         return torch.from_numpy(_stream(seed, update).integers(self.low, self.high, size=batch, endpoint=True))
@@ -132,6 +134,7 @@ class Poisson(Depth):
         return self.high
 
 
+MOST_STEPS = 1_000_000  # a loop of more would not end
 _DEPTH_STREAM = 0x64657074  # keeps the depths independent of the batches drawn from the same seed
 
 

@@ -41,13 +41,20 @@ def write_report(runs: Sequence[Path], path: Path, command: str) -> Path:
         The path of the file.
 
     Raises:
-        ValueError: when there is no run, or when a folder is not a run folder or holds a damaged file.
+        ValueError: when there is no run, when a folder is not a run folder or holds a damaged file, or
+            when the page cannot be written.
     """
     if not runs:
         raise ValueError("runs must hold at least one run folder, got none")
     table = gather([read_run(Path(run)) for run in runs])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_page(table, command), encoding="utf-8")
+    page = _page(table, command)
+    unfinished = path.with_name(path.name + ".tmp")  # an earlier page stays until the new one is whole
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(page, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror}") from error
     return path
 
 

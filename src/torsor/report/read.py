@@ -186,10 +186,17 @@ def _json(path: Path) -> object:
         raise ValueError(f"{path} must be JSON, got: {error}") from error
 
 
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise ValueError(f"{path} must be text in UTF-8, got: {error}") from error
+
+
 def _lines(path: Path) -> list[dict[str, object]] | None:
     if not path.is_file():
         return None
-    found, lines = [], path.read_text(encoding="utf-8").splitlines()
+    found, lines = [], _text_of(path).splitlines()
     for number, line in enumerate(lines, start=1):
         try:
             found.append(_object(json.loads(line)) if line.strip() else {})

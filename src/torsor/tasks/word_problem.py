@@ -13,6 +13,7 @@ from torsor.tasks.base import IGNORED, Batch, Task
 
 _TRAINING, _EVALUATION = 0, 1  # the random streams of a seed
 _BLOCK = 64  # words that are drawn at once
+MOST_TOKENS = 2**31  # in one batch: 16 GiB of them
 
 
 @final
@@ -126,8 +127,7 @@ class WordProblem(Task):
         return self._targets(letters.T.numpy(force=True)).to(tokens.device)
 
     def _draw(self, stream: int, update: int, size: int, length: int) -> Batch:
-        _require_at_least_one("size", size)
-        _require_at_least_one("length", length)
+        _require_tokens(size, length)
         numbers = []
         for block in range(-(-size // _BLOCK)):
             counter = np.array([0, block, update, stream], dtype=np.uint64)  # a list would pass through floats
@@ -148,10 +148,24 @@ class WordProblem(Task):
 
 
 def _require_at_least_one(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
 
 
+def _require_tokens(size: int, length: int) -> None:
+    """Refuse before the memory does what no machine holds."""
+    _require_at_least_one("size", size)
+    _require_at_least_one("length", length)
+    if size * (length + 1) > MOST_TOKENS:
+        raise ValueError(
+            f"size words of length + 1 tokens must be at most {MOST_TOKENS} in all, got {size} of {length + 1}"
+        )
+
+
 def _require_64_bits(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name} must be an integer in 0 .. 2**64 - 1, got {value!r}")
     if not 0 <= value < 2**64:
         raise ValueError(f"{name} must be in 0 .. 2**64 - 1, got {value}")

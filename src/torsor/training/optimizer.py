@@ -1,5 +1,6 @@
 """Which parameters decay, and the AdamW that follows from it."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -41,8 +42,8 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     Raises:
         ValueError: when ``weight_decay`` is negative.
     """
-    if not weight_decay >= 0:
-        raise ValueError(f"weight_decay must not be negative, got {weight_decay}")
+    if not 0 <= weight_decay < math.inf:
+        raise ValueError(f"weight_decay must be finite and not negative, got {weight_decay}")
     verdicts: dict[nn.Parameter, bool] = {}
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
@@ -80,8 +81,8 @@ def adamw(
         >>> [len(group["params"]) for group in adamw(nn.Linear(2, 3), 1e-3, weight_decay=0.1).param_groups]
         [1, 1]
     """
-    if not learning_rate > 0:
-        raise ValueError(f"learning_rate must be positive, got {learning_rate}")
+    if not 0 < learning_rate < math.inf:
+        raise ValueError(f"learning_rate must be positive and finite, got {learning_rate}")
     groups = parameter_groups(model, weight_decay)
     if not groups:
         raise ValueError("model must have a trainable parameter, it has none")

@@ -38,4 +38,4 @@ class Plan:
         if self.batch < 1:
             raise ValueError(f"batch must be at least 1, got {self.batch}")
         if not self.clip > 0:
-            raise ValueError(f"clip must be positive (math.inf for no limit), got {self.clip}")
+            raise ValueError(f"clip must be positive, got {self.clip}")

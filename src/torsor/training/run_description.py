@@ -107,6 +107,10 @@ def read_run(folder: Path) -> RunDescription:
             f"{folder} was written by a newer torsor: format {content['format']}, this one reads up to {FORMAT}"
         )
     _refuse_other_names(path, content, {field.name for field in fields(RunDescription)})
+    kinds = {"experiment": str, "arguments": dict, "seed": int, "versions": dict, "status": str, "about": dict}
+    for name, kind in kinds.items():
+        if not isinstance(content.get(name, kind()), kind):
+            raise RunFolderError(f"{path} was altered: {name!r} must hold {kind.__name__}, got {content[name]!r}")
     digest = content["checkpoint"]
     if digest is not None:
         _refuse_other_names(path, digest, {field.name for field in fields(CheckpointDigest)})

@@ -38,8 +38,8 @@ class Geometric(Frequencies):
     base: float = 10_000.0
 
     def __post_init__(self) -> None:
-        if not self.base > 1:
-            raise ValueError(f"base must be larger than 1, got {self.base}")
+        if not 1 < self.base < math.inf:
+            raise ValueError(f"base must be larger than 1 and finite, got {self.base}")
 
     def __call__(self, planes: int, groups: int) -> Float[Tensor, "planes"]:
         each = planes // groups
