@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from torsor.cli import main
+from torsor.experiments.run import evaluation, load
 from torsor.experiments.study import Study
 
 TINY = (
@@ -104,6 +106,14 @@ def test_measure_prints_defects_over_both_scopes_and_their_formulas(trained, cap
         assert words in out
     assert run(f"measure {trained} --json") == 0
     assert json.loads(capsys.readouterr().out)["toeplitz"]["probes"] == 256
+
+
+def test_a_trained_run_comes_back_with_its_weights(trained):
+    study = load(str(trained))
+    stored = load_file(trained / "checkpoint" / "model.safetensors")
+    assert all(torch.equal(stored[name], value) for name, value in study.model.state_dict().items())
+    scores = json.loads((trained / "evaluation.json").read_text())["depths"]
+    assert [each["joint"] for each in evaluation(study, 12)["depths"]] == [each["joint"] for each in scores]
 
 
 def test_report_writes_one_page(trained, tmp_path, capsys):

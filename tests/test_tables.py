@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -93,7 +94,7 @@ def test_a_table_interrupted_anywhere_goes_on_and_runs_only_what_is_missing(tmp_
     with pytest.raises(KeyboardInterrupt):
         complete(table, rows, "laptop", 2, tmp_path, interrupted, **TINY)
     assert made == [run_path(tmp_path, table, rows[0], "laptop", 0)]
-    half = results(table, rows, "laptop", 2, tmp_path)
+    half = results(table, rows, "laptop", 2, tmp_path, **TINY)
     assert len(half[0]["columns"]["T=32"]["ours"]["joint"]["seeds"]) == 1
     assert half[1]["columns"]["T=32"]["difference"] is None
 
@@ -108,7 +109,7 @@ def test_a_table_interrupted_anywhere_goes_on_and_runs_only_what_is_missing(tmp_
     assert all(is_finished(run_path(tmp_path, table, row, "laptop", seed)) for row in rows for seed in (0, 1))
     complete(table, rows, "laptop", 2, tmp_path, follow, **TINY)
 
-    whole = results(table, rows, "laptop", 2, tmp_path)
+    whole = results(table, rows, "laptop", 2, tmp_path, **TINY)
     cell = whole[0]["columns"]["T=32"]
     assert cell["steps"] == 2
     assert cell["difference"] == pytest.approx(cell["ours"]["joint"]["mean"] - 0.692)
@@ -133,17 +134,29 @@ def run(command):
     return caught.value.code
 
 
-def test_the_command_prints_paper_ours_and_the_command_of_each_row(tmp_path, capsys):
+def test_the_command_prints_paper_ours_and_the_command_of_each_row(tmp_path, monkeypatch, capsys):
     table = find_table("rotate-the-loop/s5")
-    complete(table, table.rows, "laptop", 1, tmp_path, silently, **TINY)
+    small = replace(table, presets={"laptop": {**TINY}})
+    monkeypatch.setitem(TABLES, table.name, small)
+    complete(small, small.rows, "laptop", 1, tmp_path, silently)
     assert run(f"table rotate-the-loop/s5 --dry-run --out {tmp_path}") == 0
     out = capsys.readouterr().out
-    for words in ("0.531 ± 0.092", "0.808 ± 0.054", "joint", "last", "conditional", "torsor train rotate-the-loop/s5"):
+    for words in ("0.531 ± 0.092", "0.808 ± 0.054", "joint", "last", "cond.", "torsor train rotate-the-loop/s5"):
         assert words in out
     assert run(f"table rotate-the-loop/s5 --dry-run --json --out {tmp_path}") == 0
     content = json.loads(capsys.readouterr().out)
     assert [row["row"] for row in content["rows"]] == ["diagonal", "conformal, 2 groups"]
     assert content["rows"][0]["columns"]["T=32"]["paper"] == {"value": 0.531, "spread": 0.092}
+
+
+@pytest.mark.parametrize("dry", ["", " --dry-run"])
+def test_a_run_of_other_arguments_is_not_taken_for_the_table_s(dry, tmp_path, capsys):
+    table = find_table("rotate-the-loop/s5")
+    complete(table, table.rows[:1], "laptop", 1, tmp_path, silently, **TINY)
+    assert run(f"table rotate-the-loop/s5 --rows diagonal --threads 1 --out {tmp_path}{dry}") == 2
+    error = capsys.readouterr().err
+    assert "updates=4, not 3000" in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize(

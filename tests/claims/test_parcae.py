@@ -1,6 +1,7 @@
 """A published Parcae checkpoint: its logits, what of it is refused, and how to go on from it."""
 
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from torsor.training import adamw
 from torsor.transitions import BlockConformal
 
 WIDTH, HEADS, VOCABULARY = 64, 4, 11
-MEASURED = Path(__file__).parents[2].joinpath("..", "shared", "data", "parcae_small.npz")
+MEASURED = Path(os.environ.get("TORSOR_DATA", "data"), "parcae_small.npz")
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6], [5, 3, 5, 8, 9, 7, 9, 10], [0, 0, 0, 0, 0, 0, 0, 0]])
 
 
@@ -119,7 +120,7 @@ def test_at_one_layer_each_the_gates_are_those_that_the_checkpoint_holds(gates):
     ]
 
 
-@pytest.mark.skipif(not MEASURED.exists(), reason="the logits of the published code are not at ../shared/data")
+@pytest.mark.skipif(not MEASURED.exists(), reason="the folder TORSOR_DATA holds no parcae_small.npz")
 def test_the_logits_that_the_published_code_computed_are_met_to_1e_5_in_float32():
     held = {name: torch.from_numpy(array) for name, array in np.load(MEASURED).items()}
     model = from_published({name[2:]: tensor for name, tensor in held.items() if name.startswith("w.")}, heads=4)

@@ -6,13 +6,18 @@ from pathlib import Path
 from torsor.cli.tables import JsonFlag, label, print_geometry
 
 
-def measure(run: Path, *, as_json: JsonFlag = False) -> None:
+def measure(run: Path | None = None, /, *, as_json: JsonFlag = False) -> None:
     """Measure the transition of a run as its last checkpoint has it, beside the untrained one.
 
     Args:
         run: run folder; the run may be going on.
         as_json: print JSON for programs.
+
+    Raises:
+        ValueError: when no run is named.
     """
+    if run is None:
+        raise ValueError("name a run folder: torsor measure RUN")
     from torsor.experiments.run import measure as measured
 
     content = measured(run)
@@ -20,4 +25,8 @@ def measure(run: Path, *, as_json: JsonFlag = False) -> None:
         print(json.dumps(content))
         return
     print_geometry([(label(run), content), ("the same, untrained", content["initial"])])
-    print(f"spectrum: {content['spectral']}")
+    spectral = content["spectral"]
+    print(
+        f"spectral radius {spectral['radius']:.4f}; spread of the moduli, own blocks {spectral['own']:.1e}, "
+        f"whole vector {spectral['whole']:.1e}"
+    )

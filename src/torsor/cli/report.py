@@ -8,7 +8,7 @@ def report(*runs: Path, out: Path | None = None) -> None:
 
     Args:
         runs: run folders.
-        out: where to write the page; report.html in the first run's folder by default.
+        out: where to write the page; report.html in the run's folder by default, or beside the first of several.
 
     Raises:
         ValueError: when no run is named.
@@ -18,5 +18,7 @@ def report(*runs: Path, out: Path | None = None) -> None:
 
     if not runs:
         raise ValueError("name at least one run folder: torsor report RUN...")
-    page = write_report(runs, out or runs[0] / "report.html", command=typed_command())
+    page = write_report(
+        runs, out or (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html", command=typed_command()
+    )
     print(f"report: {page.resolve()}")

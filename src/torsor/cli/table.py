@@ -58,7 +58,7 @@ def table(
     if not dry_run:
         prepare_machine(threads, out)
         complete(found, wanted, scale, seeds, out, follow, **given)
-    content = results(found, wanted, scale, seeds, out)
+    content = results(found, wanted, scale, seeds, out, **given)
     if as_json:
         print(json.dumps({"table": found.name, "scale": scale, "rows": content}))
         return
@@ -66,9 +66,7 @@ def table(
 
 
 def _print(summary: str, content: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    grid = Grid(
-        "row", "depth", "paper", "joint", "difference", "last", "conditional (of)", "seeds", box=None, pad_edge=False
-    )
+    grid = Grid("row", "depth", "paper", "joint", "difference", "last", "cond. (of)", "seeds", box=None, pad_edge=False)
     for row in content:
         for column in columns:
             cell = row["columns"][column]

@@ -56,7 +56,7 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
     )
     follow(records, path)
     print_scores([path])
-    print(f"\nrun: {path}    its geometry: torsor measure {path}    a page of it: torsor report {path}")
+    print(f"\nrun:          {path}\nits geometry: torsor measure {path}\na page of it: torsor report {path}")
     return path
 
 

@@ -49,9 +49,9 @@ def word_problem(
         length: letters of a word.
         transition: what carries the residual between loops; untied rotates with a rate for every plane.
         groups: groups of coordinates that share one rate, for tied, conformal and the charts.
-        frequency_base: of the geometric frequencies, for conformal.
-        width: of the residual stream.
-        heads: of every attention.
+        frequency_base: base of the geometric frequencies, for conformal and untied.
+        width: width of the residual stream.
+        heads: heads of every attention.
         core_layers: blocks in the loop; prelude and coda have one each.
         smallest_steps: fewest loops of a training batch.
         largest_steps: most loops of a training batch.
@@ -59,13 +59,13 @@ def word_problem(
         updates: optimizer updates.
         batch: words per update.
         learning_rate: peak rate of AdamW.
-        weight_decay: of matrices.
+        weight_decay: decay of matrices.
         warmup: updates of linear warm-up.
         decay: fraction of the updates over which the rate falls to zero.
         clip: largest norm of the gradient.
         threshold: running loss in nats under which words become longer.
         words: held-out words that the trained model is scored on.
-        seed: of weights, batches and depths.
+        seed: seed of weights, batches and depths.
     """
     from torsor.experiments.study import Study
     from torsor.groups import named

@@ -25,7 +25,7 @@ from torsor.training import (
 )
 from torsor.training.durable import disk_errors, replace_json
 
-__all__ = ["carry_out", "default_path", "measure"]
+__all__ = ["carry_out", "default_path", "load", "measure"]
 
 EVALUATION, GEOMETRY = "evaluation.json", "geometry.json"
 
@@ -160,6 +160,24 @@ def rebuild(path: Path) -> tuple[Study, RunDescription]:
     """
     described = read_run(path)
     return find(described.experiment).build(**described.arguments), described
+
+
+def load(path: Path | str) -> Study:
+    """The parts of a run with the weights of its last checkpoint: where work with a trained model begins.
+
+    Args:
+        path: a run folder; the run may be going on.
+
+    Returns:
+        The study: ``model``, ``transition``, ``task`` and the rest.
+
+    Raises:
+        RunFolderError: when the folder is no run folder or its checkpoint cannot be read.
+        ValueError: when its experiment is not known.
+    """
+    study, _ = rebuild(Path(path))
+    load_weights(Path(path), study.model)
+    return study
 
 
 @torch.no_grad()

@@ -1,6 +1,6 @@
 """Carry a table out: the runs that are not there yet, and the paper's numbers beside ours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
@@ -15,6 +15,7 @@ from torsor.experiments.run import EVALUATION, Updates, carry_out
 from torsor.experiments.table import Row, Table
 from torsor.training import read_run
 from torsor.training.durable import read_json
+from torsor.training.run_description import as_json
 
 SCORES = ("joint", "last", "conditional")  # which of them the paper means is not certain, so all stand side by side
 
@@ -61,9 +62,9 @@ def run_path(root: Path, table: Table, row: Row, scale: Scale, seed: int) -> Pat
     return root / f"{table.setting}-{scale}" / f"{row.folder}-{seed}"
 
 
-def command(table: Table, row: Row, scale: Scale, seed: int, path: Path) -> str:
+def command(table: Table, row: Row, scale: Scale, seed: int, path: Path, **given: Any) -> str:
     """The command that makes one run of a row by itself."""
-    options = {"scale": scale, **table.presets.get(scale, {}), **row.arguments, "seed": seed, "out": path}
+    options = {"scale": scale, **table.presets.get(scale, {}), **row.arguments, "seed": seed, **given, "out": path}
     return " ".join(
         ["torsor train", table.experiment, *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())]
     )
@@ -104,27 +105,42 @@ def complete(
     for seed in range(seeds):
         for row in rows:
             path = run_path(root, table, row, scale, seed)
+            arguments = _arguments(table, row, scale, seed, given)
             if is_finished(path):
+                read_run(path).check_same_run(path, experiment.name, as_json(arguments), seed)
                 continue
-            arguments = experiment.arguments(
-                scale=scale, **{**table.presets.get(scale, {}), **row.arguments, "seed": seed, **given}
-            )
-            follow(carry_out(experiment, arguments, path, command=command(table, row, scale, seed, path)), path)
+            typed = command(table, row, scale, seed, path, **given)
+            follow(carry_out(experiment, arguments, path, command=typed), path)
 
 
-def results(table: Table, rows: Sequence[Row], scale: Scale, seeds: int, root: Path) -> list[dict[str, Any]]:
+def _arguments(table: Table, row: Row, scale: Scale, seed: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = {**table.presets.get(scale, {}), **row.arguments, "seed": seed, **given}
+    return find(table.experiment).arguments(scale=scale, **wanted)
+
+
+def results(
+    table: Table, rows: Sequence[Row], scale: Scale, seeds: int, root: Path, **given: Any
+) -> list[dict[str, Any]]:
     """The paper's numbers and ours for every row, from the runs that are finished.
 
     Returns:
         For each row its label, its command and, for each column, the paper's number, ours by each
         score over seeds, and the difference of the means.
+
+    Raises:
+        RunFolderError: when a run that is there had other arguments than those wanted.
     """
-    return [_result(table, row, scale, seeds, root) for row in rows]
+    return [_result(table, row, scale, seeds, root, given) for row in rows]
 
 
-def _result(table: Table, row: Row, scale: Scale, seeds: int, root: Path) -> dict[str, Any]:
+def _result(table: Table, row: Row, scale: Scale, seeds: int, root: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     paths = [run_path(root, table, row, scale, seed) for seed in range(seeds)]
-    evaluations = [read_json(path / EVALUATION) for path in paths if is_finished(path)]
+    evaluations = []
+    for seed, path in enumerate(paths):
+        if is_finished(path):
+            wanted = as_json(_arguments(table, row, scale, seed, given))
+            read_run(path).check_same_run(path, table.experiment, wanted, seed)
+            evaluations.append(read_json(path / EVALUATION))
     columns = {}
     for number, column in enumerate(table.columns):
         depths = [each["depths"][number] for each in evaluations]
@@ -137,7 +153,7 @@ def _result(table: Table, row: Row, scale: Scale, seeds: int, root: Path) -> dic
             "ours": {name: each.to_json() for name, each in ours.items()},
             "difference": None if paper is None or joint is None else joint - paper.value,
         }
-    return {"row": row.label, "command": command(table, row, scale, 0, paths[0]), "columns": columns}
+    return {"row": row.label, "command": command(table, row, scale, 0, paths[0], **given), "columns": columns}
 
 
 def _over_seeds(depths: Sequence[dict[str, Any]], name: str) -> OverSeeds:
