@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 from torsor.cli import main
-from torsor.experiments.run import evaluation, load
-from torsor.experiments.study import Study
+from torsor.experiments.run import load
+from torsor.experiments.sampled_depth import SampledDepth
 
 TINY = (
     "--width 8 --heads 2 --length 4 --smallest-steps 1 --largest-steps 2 --updates 12 --batch 4 --words 20 --warmup 2"
@@ -113,7 +113,9 @@ def test_a_trained_run_comes_back_with_its_weights(trained):
     stored = load_file(trained / "checkpoint" / "model.safetensors")
     assert all(torch.equal(stored[name], value) for name, value in study.model.state_dict().items())
     scores = json.loads((trained / "evaluation.json").read_text())["depths"]
-    assert [each["joint"] for each in evaluation(study, 12)["depths"]] == [each["joint"] for each in scores]
+    assert [each["joint"] for each in study.examination.evaluate(study.model, 12)["depths"]] == [
+        each["joint"] for each in scores
+    ]
 
 
 def test_report_writes_one_page(trained, tmp_path, capsys):
@@ -263,7 +265,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     def interrupted(self, model, tokens, update):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Study, "forward", interrupted)
+    monkeypatch.setattr(SampledDepth, "forward", interrupted)
     assert run(f"{S3} {TINY} --out {tmp_path / 'run'}") == 130
     assert capsys.readouterr().err == "torsor: interrupted; the same command goes on from the last checkpoint\n"
 
@@ -297,21 +299,21 @@ def test_a_second_process_on_one_run_folder_is_one_line(trained, capsys):
 def test_a_loss_that_is_not_finite_stops_with_the_update_s_number_and_keeps_the_checkpoint(
     trained, tmp_path, monkeypatch, capsys
 ):
-    sound = Study.forward
+    sound = SampledDepth.forward
 
     def poisoned(self, model, tokens, update):
         return sound(self, model, tokens, update) * (float("nan") if update == 7 else 1.0)
 
     path = tmp_path / "run"
     command = f"{S3} {TINY} --out {path} --checkpoint-every 5"
-    monkeypatch.setattr(Study, "forward", poisoned)
+    monkeypatch.setattr(SampledDepth, "forward", poisoned)
     assert run(command) == 1
     error = capsys.readouterr().err
     assert error == "torsor: update 8 has loss nan and gradient norm nan; the parameters are those before it\n"
     described = json.loads((path / "run.json").read_text())
     assert described["checkpoint"]["update"] == 5
     assert described["status"].startswith("stopped: update 8 has loss nan")
-    monkeypatch.setattr(Study, "forward", sound)
+    monkeypatch.setattr(SampledDepth, "forward", sound)
     assert run(command) == 0
     for name in ("metrics.jsonl", "checkpoint/model.safetensors"):
         assert (path / name).read_bytes() == (trained / name).read_bytes()

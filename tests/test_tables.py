@@ -46,7 +46,7 @@ def test_every_row_can_be_built_at_both_scales():
                 assert arguments["largest_steps"] * 3 // 2 > arguments["largest_steps"]
             small = EXPERIMENTS[table.experiment].arguments(**{**row.arguments, **TINY})
             study = EXPERIMENTS[table.experiment].build(**small)
-            assert len(study.depths) == len(table.columns)
+            assert len(study.examination.depths) == len(table.columns)
 
 
 def test_rows_of_one_table_have_labels_and_folders_of_their_own():

@@ -25,5 +25,5 @@ def test_twenty_updates_of_rotate_the_loop_give_the_recorded_losses(transition):
     study = experiment.build(
         **experiment.arguments(transition=transition, width=16, heads=2, updates=20, batch=16, warmup=2, threshold=1.7)
     )
-    records = train(TrainState(study.model, study.optimizer), study.task, study.plan, forward=study.forward)
+    records = train(TrainState(study.model, study.optimizer), study.task, study.plan, forward=study.step.forward)
     assert [round(record.loss, 4) for record in records] == pytest.approx(GOLDEN[transition], abs=2e-4)

@@ -45,9 +45,7 @@ class _Meter:
         self.loss = smoothing * self.loss + (1 - smoothing) * record.loss
         self.speed = smoothing * self.speed + (1 - smoothing) * record.tokens / record.seconds
         length = "" if record.length is None else f"  length {record.length}"
-        scores = (
-            "" if update.scores is None else f"  token {update.scores['token']:.2f} joint {update.scores['joint']:.2f}"
-        )
+        scores = "".join(f"  {name} {value:.3f}" for name, value in (update.scores or {}).items() if name != "steps")
         return f"loss {self.loss:.3f}{length}{scores}  {self.speed:,.0f} tokens/s"
 
 

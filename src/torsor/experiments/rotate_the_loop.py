@@ -27,6 +27,8 @@ def word_problem(
     core_layers: int = 1,
     smallest_steps: int = 6,
     largest_steps: int = 8,
+    mean_steps: float | None = None,
+    depth_per: Literal["batch", "sequence"] = "batch",
     grad_steps: int | None = None,
     updates: int = 1000,
     batch: int = 128,
@@ -54,7 +56,9 @@ def word_problem(
         heads: heads of every attention.
         core_layers: blocks in the loop; prelude and coda have one each.
         smallest_steps: fewest loops of a training batch.
-        largest_steps: most loops of a training batch.
+        largest_steps: most loops of a training batch; scored at half of it, at it and at one and a half times it.
+        mean_steps: mean of a Poisson number of loops, cut at 1 and at largest_steps, in place of a uniform one.
+        depth_per: who draws a number of loops: the batch, or every sequence of it.
         grad_steps: loops that the gradient passes through, the last ones; all by default.
         updates: optimizer updates.
         batch: words per update.
@@ -67,14 +71,18 @@ def word_problem(
         words: held-out words that the trained model is scored on.
         seed: seed of weights, batches and depths.
     """
+    from torsor.experiments.sampled_depth import SampledDepth
     from torsor.experiments.study import Study
+    from torsor.experiments.word_examination import WordExamination, require_tokens
     from torsor.groups import named
     from torsor.models import parcae_transformer
-    from torsor.recurrence.depth import Uniform
+    from torsor.recurrence.depth import Poisson, Uniform
     from torsor.tasks import WordProblem
     from torsor.training import LengthCurriculum, Plan, Schedule, adamw
 
     task = WordProblem(named(group), length, alphabet=alphabet, seed=seed)
+    require_tokens("batch", batch, task)
+    depth = Uniform(smallest_steps, largest_steps) if mean_steps is None else Poisson(mean_steps, largest_steps)
     carry, label = _transition(transition, width, groups, frequency_base, seed)
     model = parcae_transformer(
         carry,
@@ -98,10 +106,13 @@ def word_problem(
             schedule=Schedule(warmup=warmup, decay=decay),
             curriculum=LengthCurriculum(_lengths(length), threshold=threshold),
         ),
-        depth=Uniform(smallest_steps, largest_steps),
-        depths=tuple(sorted({max(1, largest_steps // 2), largest_steps, largest_steps * 3 // 2})),
-        trained_steps=largest_steps,
-        words=words,
+        examination=WordExamination(
+            task,
+            depths=tuple(sorted({max(1, largest_steps // 2), largest_steps, largest_steps * 3 // 2})),
+            trained_steps=largest_steps,
+            words=words,
+        ),
+        step=SampledDepth(depth, seed, per_sequence=depth_per == "sequence"),
         seed=seed,
     )
 

@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import torch
-
 from torsor.experiments.catalogue import find
 from torsor.experiments.experiment import Experiment
 from torsor.experiments.geometry import geometry
-from torsor.experiments.study import Study
-from torsor.tasks import Scores, score
+from torsor.experiments.study import NonFiniteLogitsError, Study
 from torsor.training import (
     NonFiniteLoss,
     Record,
@@ -38,7 +35,7 @@ class Update:
     Args:
         record: its numbers.
         of: how many updates the whole run has.
-        scores: of the latest look at held-out words; None before the first.
+        scores: of the latest glance at data that is not trained on; None before the first.
     """
 
     record: Record
@@ -47,20 +44,7 @@ class Update:
 
 
 Updates = Iterator[Update]
-GLANCES = 24  # how often a run looks at held-out words on its way
-GLANCE_WORDS = 256
-SCORED_AT_ONCE = 500  # words in one forward pass of an evaluation
-
-
-class NonFiniteLogitsError(ArithmeticError):
-    """The trained model gave logits that are infinite or not a number.
-
-    Args:
-        update: how many updates its parameters have had.
-    """
-
-    def __init__(self, update: int) -> None:
-        super().__init__(f"update {update} left a model whose logits are not finite; the last checkpoint is older")
+GLANCES = 24  # how often a run is scored on its way
 
 
 def carry_out(
@@ -89,7 +73,7 @@ def carry_out(
 
     Raises:
         NonFiniteLoss: when the loss is not finite; the last checkpoint is intact and the run marked as stopped.
-        NonFiniteLogitsError: the same, found by looking at held-out words.
+        NonFiniteLogitsError: the same, found by scoring the model.
         RunFolderError: when the folder cannot be used.
         ValueError: when an argument is out of range.
     """
@@ -104,27 +88,30 @@ def carry_out(
     with RunFolder(path, experiment.name, arguments, study.seed, about=about) as folder:
         if folder.description.finished:
             return
-        untrained = geometry(study.transition)
+        untrained = None if study.transition is None else geometry(study.transition)
         state = TrainState(study.model, study.optimizer)
         folder.restore(state)
         glance_every = max(1, study.plan.updates // GLANCES)
         scores = None
         try:
-            for record in train(state, study.task, study.plan, forward=study.forward):
-                extra: dict[str, Any] = {"steps": study.steps(record.update - 1)}
+            for record in train(state, study.task, study.plan, forward=study.step.forward):
+                extra = study.step.notes(record.update - 1)
                 if record.update % glance_every == 0:
-                    extra["evaluation"] = scores = _glance(study, record.update)
+                    extra["evaluation"] = scores = study.examination.glance(study.model, record.update)
                 folder.log(record, extra)
                 if record.update % checkpoint_every == 0:
                     folder.save(state)
                 yield Update(record, study.plan.updates, scores)
-            final_scores = evaluation(study, state.update)  # before the checkpoint, which must be of a sound model
+            final_scores = study.examination.evaluate(
+                study.model, state.update
+            )  # before the checkpoint, which must be of a sound model
         except (NonFiniteLoss, NonFiniteLogitsError) as error:
             folder.stop(str(error))
             raise
         folder.save(state)
         folder.replace_json(EVALUATION, final_scores)
-        folder.replace_json(GEOMETRY, geometry(study.transition) | {"initial": untrained})
+        if study.transition is not None:
+            folder.replace_json(GEOMETRY, geometry(study.transition) | {"initial": untrained})
         folder.finish()
 
 
@@ -141,8 +128,11 @@ def measure(path: Path) -> dict[str, Any]:
 
     Raises:
         RunFolderError: when the folder is no run folder or its checkpoint cannot be read.
+        ValueError: when the run's model has no transition.
     """
-    study, _ = rebuild(path)
+    study, described = rebuild(path)
+    if study.transition is None:
+        raise ValueError(f"{path} must hold a model with a transition to measure, {described.experiment} has none")
     untrained = geometry(study.transition)
     load_weights(path, study.model)
     content = geometry(study.transition) | {"initial": untrained}
@@ -178,61 +168,3 @@ def load(path: Path | str) -> Study:
     study, _ = rebuild(Path(path))
     load_weights(Path(path), study.model)
     return study
-
-
-@torch.no_grad()
-def evaluation(study: Study, update: int) -> dict[str, Any]:
-    """Scores of the trained model over held-out words, at every depth of the study from one pass.
-
-    Args:
-        study: with the model as it is to be scored.
-        update: how many updates it has had.
-
-    Returns:
-        A plain dictionary: the task, the trained depth, and for each depth the scores with their intervals.
-
-    Raises:
-        NonFiniteLogitsError: when the model's logits are not finite.
-    """
-    return {
-        "task": {
-            "group": study.task.group.name,
-            "length": study.task.length,
-            "alphabet": study.task.alphabet,
-            "words": study.words,
-        },
-        "trained_steps": study.trained_steps,
-        "depths": [
-            {"steps": steps} | scores.to_json()
-            for steps, scores in zip(study.depths, _scores(study, study.depths, study.words, update), strict=True)
-        ],
-    }
-
-
-@torch.no_grad()
-def _glance(study: Study, update: int) -> dict[str, Any]:
-    (scores,) = _scores(study, (study.trained_steps,), GLANCE_WORDS, update)
-    return {
-        "steps": study.trained_steps,
-        "joint": scores.joint.value,
-        "token": scores.token,
-        "last": scores.last.value,
-    }
-
-
-def _scores(study: Study, depths: tuple[int, ...], words: int, update: int) -> list[Scores]:
-    batch = study.task.evaluation(words)
-    was_training = study.model.training
-    study.model.eval()
-    parts = []
-    for start in range(0, words, SCORED_AT_ONCE):
-        rows = slice(start, start + SCORED_AT_ONCE)
-        logits = study.model(batch.tokens[rows], steps=depths)
-        if not logits.isfinite().all():
-            raise NonFiniteLogitsError(update)
-        parts.append([score(each, batch.targets[rows]) for each in logits])
-    study.model.train(was_training)
-    totals = parts[0]
-    for part in parts[1:]:
-        totals = [total + more for total, more in zip(totals, part, strict=True)]
-    return totals

@@ -1,16 +1,82 @@
-"""What one run needs: a model, a task, a plan, and what is looked at in the end."""
+"""What one run needs: a model, a task, a plan, and how the trained model is examined."""
 
-from dataclasses import dataclass
-from typing import final
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, final
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from torsor.recurrence.depth import Depth
-from torsor.tasks import WordProblem
-from torsor.tasks.word_problem import MOST_TOKENS
+from torsor.tasks import Task
 from torsor.training import Plan
 from torsor.transitions import Transition
+
+
+class Step(ABC):
+    """The forward pass of an update; a pure function of the model, the tokens and the update's number."""
+
+    @abstractmethod
+    def forward(self, model: nn.Module, tokens: Tensor, update: int) -> Tensor:
+        """The logits of update number ``update``, from 0."""
+
+    @abstractmethod
+    def notes(self, update: int) -> dict[str, Any]:
+        """What the log of update number ``update`` says besides its loss."""
+
+
+@final
+@dataclass(frozen=True)
+class WholePass(Step):
+    """The model called with its tokens; of a recurrent model's two outputs, the first."""
+
+    def forward(self, model: nn.Module, tokens: Tensor, update: int) -> Tensor:
+        outputs = model(tokens)
+        return outputs[0] if isinstance(outputs, tuple) else outputs
+
+    def notes(self, update: int) -> dict[str, Any]:
+        return {}
+
+
+class Examination(ABC):
+    """How a model is scored: in passing while it is trained, and thoroughly at the end.
+
+    To add one: a final class with the two members, and a ``Reading`` for the tables that show it.
+    """
+
+    @abstractmethod
+    def glance(self, model: nn.Module, update: int) -> dict[str, Any]:
+        """A quick score on data that is not trained on; its numbers are shown while the run goes on.
+
+        Args:
+            model: as it is; it is left in the mode it was in.
+            update: how many updates it has had.
+
+        Raises:
+            NonFiniteLogitsError: when the model's logits are not finite.
+        """
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module, update: int) -> dict[str, Any]:
+        """The scores that ``evaluation.json`` holds, with the task they are of.
+
+        Args:
+            model: as it is; it is left in the mode it was in.
+            update: how many updates it has had.
+
+        Raises:
+            NonFiniteLogitsError: when the model's logits are not finite.
+        """
+
+
+class NonFiniteLogitsError(ArithmeticError):
+    """The trained model gave logits that are infinite or not a number.
+
+    Args:
+        update: how many updates its parameters have had.
+    """
+
+    def __init__(self, update: int) -> None:
+        super().__init__(f"update {update} left a model whose logits are not finite; the last checkpoint is older")
 
 
 @final
@@ -21,44 +87,22 @@ class Study:
     Args:
         label: the row's name in a table, "conformal, 2 groups".
         model: what is trained.
-        transition: the part of the model that carries its state, which the diagnostics look at.
         optimizer: over the model's parameters.
         task: where batches come from.
         plan: how many updates, and how.
-        depth: the loops of each update; a pure function of the seed and the update.
-        depths: the numbers of loops at which the trained model is scored.
-        trained_steps: the largest number of loops in training.
-        words: how many words the trained model is scored on.
+        examination: how the model is scored.
         seed: of the run: initial weights, batches and depths.
-
-    Raises:
-        ValueError: when ``words`` is below 1, or they or a batch are more tokens than a task gives at once.
+        step: the forward pass of an update.
+        transition: the part of the model that carries its state, which the diagnostics look at; None
+            where there is no such part.
     """
 
     label: str
     model: nn.Module
-    transition: Transition
     optimizer: Optimizer
-    task: WordProblem
+    task: Task
     plan: Plan
-    depth: Depth
-    depths: tuple[int, ...]
-    trained_steps: int
-    words: int
+    examination: Examination
     seed: int
-
-    def __post_init__(self) -> None:
-        # what is first used after the training is refused before it
-        if self.words < 1:
-            raise ValueError(f"words must be at least 1, got {self.words}")
-        for name, size in (("words", self.words), ("batch", self.plan.batch)):
-            if size * (self.task.length + 1) > MOST_TOKENS:
-                raise ValueError(f"{name} must be at most {MOST_TOKENS // (self.task.length + 1)}, got {size}")
-
-    def steps(self, update: int) -> int:
-        """The number of loops of update number ``update``, from 0."""
-        return self.depth.at(self.seed, update)
-
-    def forward(self, model: nn.Module, tokens: Tensor, update: int) -> Tensor:
-        """The forward pass of update number ``update``."""
-        return model(tokens, steps=self.steps(update))
+    step: Step = field(default_factory=WholePass)
+    transition: Transition | None = None
