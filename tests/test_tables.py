@@ -11,7 +11,10 @@ from scipy import stats
 from torsor.cli import main
 from torsor.cli.progress import follow
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES, find_table
-from torsor.experiments.run_table import OverSeeds, complete, is_finished, results, run_path
+from torsor.experiments.over_seeds import OverSeeds
+from torsor.experiments.reading import AccuracyByDepth
+from torsor.experiments.run_table import Order, complete, is_finished, results, run_path
+from torsor.experiments.tuning import Tuning
 
 TINY = {
     "width": 16,
@@ -82,6 +85,7 @@ def test_the_paper_s_headline_stands_in_the_table():
 def test_a_table_interrupted_anywhere_goes_on_and_runs_only_what_is_missing(tmp_path):
     table = find_table("rotate-the-loop/a5")
     rows = table.rows[:2]
+    order = Order(table, rows, "laptop", 2, tmp_path, given=TINY)
     made = []
 
     def interrupted(updates, path):
@@ -92,28 +96,72 @@ def test_a_table_interrupted_anywhere_goes_on_and_runs_only_what_is_missing(tmp_
         made.append(path)
 
     with pytest.raises(KeyboardInterrupt):
-        complete(table, rows, "laptop", 2, tmp_path, interrupted, **TINY)
+        complete(order, interrupted)
     assert made == [run_path(tmp_path, table, rows[0], "laptop", 0)]
-    half = results(table, rows, "laptop", 2, tmp_path, **TINY)
+    half = results(order)
     assert len(half[0]["columns"]["T=32"]["ours"]["joint"]["seeds"]) == 1
     assert half[1]["columns"]["T=32"]["difference"] is None
 
     before = {each: each.stat().st_mtime_ns for each in made[0].rglob("*")}
     ran = []
-    complete(
-        table, rows, "laptop", 2, tmp_path, lambda updates, path: (ran.append(path), silently(updates, path)), **TINY
-    )
+    complete(order, lambda updates, path: (ran.append(path), silently(updates, path)))
     assert made[0] not in ran
     assert len(ran) == 3
     assert before == {each: each.stat().st_mtime_ns for each in made[0].rglob("*")}
     assert all(is_finished(run_path(tmp_path, table, row, "laptop", seed)) for row in rows for seed in (0, 1))
-    complete(table, rows, "laptop", 2, tmp_path, follow, **TINY)
+    complete(order, follow)
 
-    whole = results(table, rows, "laptop", 2, tmp_path, **TINY)
+    whole = results(order)
     cell = whole[0]["columns"]["T=32"]
-    assert cell["steps"] == 2
+    assert cell["here"] == "2 loops"
     assert cell["difference"] == pytest.approx(cell["ours"]["joint"]["mean"] - 0.692)
     assert cell["ours"]["joint"]["counts"] == [20, 20]
+
+
+def test_a_tuned_row_takes_the_value_whose_trial_did_best_and_no_trial_is_among_its_runs(tmp_path, monkeypatch):
+    table = replace(find_table("rotate-the-loop/a5"), tuning=Tuning("learning_rate", (1e-3, 2e-3, 4e-3), seed=7))
+    rows = table.rows[:2]
+    order = Order(table, rows, "laptop", 1, tmp_path, tuned=True, given=TINY)
+    ran = []
+    merits = {"0.001": 0.2, "0.002": 0.9, "0.004": 0.9}
+    monkeypatch.setattr(
+        AccuracyByDepth, "merit", lambda self, run: merits[run.name.partition("=")[2].partition("-")[0]]
+    )
+
+    def counted(updates, path):
+        ran.append(path.name)
+        if len(ran) == 6:
+            assert results(order)[1]["tuning"]["chosen"] is None
+            assert results(order)[1]["columns"]["T=32"]["ours"]["joint"]["seeds"] == []
+        silently(updates, path)
+
+    complete(order, counted)
+    assert ran == [
+        *(f"{row.folder}-learning_rate={rate}-7" for rate in merits for row in rows),
+        *(f"{row.folder}-learning_rate=0.002-0" for row in rows),
+    ]
+    (first, second) = results(order)
+    assert first["tuning"] == {
+        "argument": "learning_rate",
+        "seed": 7,
+        "trials": [{"value": float(rate), "merit": merit} for rate, merit in merits.items()],
+        "chosen": 0.002,
+    }
+    assert len(first["columns"]["T=32"]["ours"]["joint"]["seeds"]) == 1
+    assert "--learning-rate 0.002" in second["command"]
+    assert "--seed 0" in second["command"]
+
+
+def test_tuning_is_refused_where_it_makes_no_sense(tmp_path):
+    table = find_table("rotate-the-loop/a5")
+    for wrong, words in (
+        ({"given": {"learning_rate": 1e-3}}, "learning_rate must not be given where it is tuned, got 0.001"),
+        ({"seeds": 101}, "seeds must be at most 100, the seed of the trials, got 101"),
+        ({"table": replace(table, tuning=None)}, "rotate-the-loop/a5 has no argument to tune: leave --tune away"),
+    ):
+        right = {"table": table, "rows": table.rows, "scale": "laptop", "seeds": 1, "root": tmp_path, "tuned": True}
+        with pytest.raises(ValueError, match=words):
+            Order(**{**right, **wrong})
 
 
 def test_intervals_over_seeds_are_student_s():
@@ -138,7 +186,7 @@ def test_the_command_prints_paper_ours_and_the_command_of_each_row(tmp_path, mon
     table = find_table("rotate-the-loop/s5")
     small = replace(table, presets={"laptop": {**TINY}})
     monkeypatch.setitem(TABLES, table.name, small)
-    complete(small, small.rows, "laptop", 1, tmp_path, silently)
+    complete(Order(small, small.rows, "laptop", 1, tmp_path), silently)
     assert run(f"table rotate-the-loop/s5 --dry-run --out {tmp_path}") == 0
     out = capsys.readouterr().out
     for words in ("0.531 ± 0.092", "0.808 ± 0.054", "joint", "last", "cond.", "torsor train rotate-the-loop/s5"):
@@ -152,7 +200,7 @@ def test_the_command_prints_paper_ours_and_the_command_of_each_row(tmp_path, mon
 @pytest.mark.parametrize("dry", ["", " --dry-run"])
 def test_a_run_of_other_arguments_is_not_taken_for_the_table_s(dry, tmp_path, capsys):
     table = find_table("rotate-the-loop/s5")
-    complete(table, table.rows[:1], "laptop", 1, tmp_path, silently, **TINY)
+    complete(Order(table, table.rows[:1], "laptop", 1, tmp_path, given=TINY), silently)
     assert run(f"table rotate-the-loop/s5 --rows diagonal --threads 1 --out {tmp_path}{dry}") == 2
     error = capsys.readouterr().err
     assert "updates=4, not 3000" in error

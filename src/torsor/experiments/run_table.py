@@ -1,90 +1,25 @@
 """Carry a table out: the runs that are not there yet, and the paper's numbers beside ours."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any, final
-
-from scipy.stats import t as student
 
 from torsor.experiments.catalogue import find
 from torsor.experiments.experiment import Scale
-from torsor.experiments.run import EVALUATION, Updates, carry_out
+from torsor.experiments.over_seeds import OverSeeds
+from torsor.experiments.reading import Cell
+from torsor.experiments.run import Updates, carry_out
 from torsor.experiments.table import Row, Table
+from torsor.experiments.tuning import Tuning
 from torsor.training import read_run
-from torsor.training.durable import read_json
 from torsor.training.run_description import as_json
-
-SCORES = ("joint", "last", "conditional")  # which of them the paper means is not certain, so all stand side by side
 
 
 @final
 @dataclass(frozen=True)
-class OverSeeds:
-    """One number for every seed.
-
-    Args:
-        values: in the order of the seeds; None where a seed has no such number.
-        counts: examples that each value rests on.
-    """
-
-    values: tuple[float | None, ...]
-    counts: tuple[int, ...]
-
-    @property
-    def mean(self) -> float | None:
-        """Mean over the seeds that have the number; None without one."""
-        known = [value for value in self.values if value is not None]
-        return mean(known) if known else None
-
-    @property
-    def half_width(self) -> float | None:
-        """Half of Student's 95 % interval of the mean over seeds; None with fewer than two."""
-        known = [value for value in self.values if value is not None]
-        if len(known) < 2:
-            return None
-        return float(student.ppf(0.975, len(known) - 1)) * stdev(known) / sqrt(len(known))
-
-    def to_json(self) -> dict[str, Any]:
-        """Every seed's value with its count, the mean, and the half-width."""
-        return {
-            "seeds": list(self.values),
-            "counts": list(self.counts),
-            "mean": self.mean,
-            "half_width": self.half_width,
-        }
-
-
-def run_path(root: Path, table: Table, row: Row, scale: Scale, seed: int) -> Path:
-    """Where a row's run lies; equal rows of tables with one setting lie in one place."""
-    return root / f"{table.setting}-{scale}" / f"{row.folder}-{seed}"
-
-
-def command(table: Table, row: Row, scale: Scale, seed: int, path: Path, **given: Any) -> str:
-    """The command that makes one run of a row by itself."""
-    options = {"scale": scale, **table.presets.get(scale, {}), **row.arguments, "seed": seed, **given, "out": path}
-    return " ".join(
-        ["torsor train", table.experiment, *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())]
-    )
-
-
-def is_finished(path: Path) -> bool:
-    """Whether a run is there and has ended."""
-    return (path / "run.json").is_file() and read_run(path).finished
-
-
-def complete(
-    table: Table,
-    rows: Sequence[Row],
-    scale: Scale,
-    seeds: int,
-    root: Path,
-    follow: Callable[[Updates, Path], None],
-    **given: Any,
-) -> None:
-    """Run what is not there yet, seed by seed, and go on with what was interrupted.
+class Order:
+    """A table as it is wanted: which rows, how large, how often, where, and with which arguments of the user's own.
 
     Args:
         table: the table.
@@ -92,70 +27,176 @@ def complete(
         scale: of the runs.
         seeds: runs of each row, at least 1.
         root: folder of all tables' runs.
-        follow: draws from each run and shows it.
+        tuned: whether each row takes the value that its trials choose.
         given: arguments that replace the table's and the scale's.
 
     Raises:
-        ValueError: when ``seeds`` is below 1.
+        ValueError: when ``seeds`` is below 1, a table that has nothing to tune is to be tuned, the tuned
+            argument is given as well, or the trials' seed is one of the table's.
     """
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {seeds}")
-    experiment = find(table.experiment)
-    # One seed of every row before a second one of any: an interrupted table is a whole table of fewer seeds.
-    for seed in range(seeds):
-        for row in rows:
-            path = run_path(root, table, row, scale, seed)
-            arguments = _arguments(table, row, scale, seed, given)
-            if is_finished(path):
-                read_run(path).check_same_run(path, experiment.name, as_json(arguments), seed)
-                continue
-            typed = command(table, row, scale, seed, path, **given)
-            follow(carry_out(experiment, arguments, path, command=typed), path)
+
+    table: Table
+    rows: Sequence[Row]
+    scale: Scale
+    seeds: int
+    root: Path
+    tuned: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise ValueError(f"seeds must be at least 1, got {self.seeds}")
+        if not self.tuned:
+            return
+        tuning = self.tuning
+        if tuning.argument in self.given:
+            raise ValueError(
+                f"{tuning.argument} must not be given where it is tuned, got {self.given[tuning.argument]}"
+            )
+        if self.seeds > tuning.seed:
+            raise ValueError(f"seeds must be at most {tuning.seed}, the seed of the trials, got {self.seeds}")
+
+    @property
+    def tuning(self) -> Tuning:
+        """What is tuned."""
+        if self.table.tuning is None:
+            raise ValueError(f"{self.table.name} has no argument to tune: leave --tune away")
+        return self.table.tuning
 
 
-def _arguments(table: Table, row: Row, scale: Scale, seed: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = {**table.presets.get(scale, {}), **row.arguments, "seed": seed, **given}
-    return find(table.experiment).arguments(scale=scale, **wanted)
+@final
+@dataclass(frozen=True)
+class _Run:
+    """One run of a row: where it lies, what it is made with, and the command that makes it by itself."""
+
+    order: Order
+    row: Row
+    seed: int
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return run_path(self.order.root, self.order.table, self.row, self.order.scale, self.seed, self.chosen)
+
+    @property
+    def _wanted(self) -> dict[str, Any]:
+        shared = self.order.table.presets.get(self.order.scale, {})
+        return {**shared, **self.row.arguments, **self.chosen, "seed": self.seed, **self.order.given}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return find(self.order.table.experiment).arguments(scale=self.order.scale, **self._wanted)
+
+    @property
+    def command(self) -> str:
+        options = {"scale": self.order.scale, **self._wanted, "out": self.path}
+        typed = (f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+        return " ".join(["torsor train", self.order.table.experiment, *typed])
+
+    def is_finished(self) -> bool:
+        """Whether it is there and has ended; a run of other arguments in its place is refused."""
+        if not is_finished(self.path):
+            return False
+        wanted = as_json(self.arguments)
+        read_run(self.path).check_same_run(self.path, self.order.table.experiment, wanted, self.seed)
+        return True
 
 
-def results(
-    table: Table, rows: Sequence[Row], scale: Scale, seeds: int, root: Path, **given: Any
-) -> list[dict[str, Any]]:
-    """The paper's numbers and ours for every row, from the runs that are finished.
+def run_path(
+    root: Path, table: Table, row: Row, scale: Scale, seed: int, chosen: Mapping[str, Any] | None = None
+) -> Path:
+    """Where a row's run lies; equal rows of tables with one setting lie in one place."""
+    name = "".join(f"-{name}={value}" for name, value in (chosen or {}).items())
+    return root / f"{table.setting}-{scale}" / f"{row.folder}{name}-{seed}"
 
-    Returns:
-        For each row its label, its command and, for each column, the paper's number, ours by each
-        score over seeds, and the difference of the means.
+
+def is_finished(path: Path) -> bool:
+    """Whether a run is there and has ended."""
+    return (path / "run.json").is_file() and read_run(path).finished
+
+
+def complete(order: Order, follow: Callable[[Updates, Path], None]) -> None:
+    """Run what is not there yet, seed by seed, and go on with what was interrupted; trials come first.
+
+    Args:
+        order: what is wanted.
+        follow: draws from each run and shows it.
 
     Raises:
         RunFolderError: when a run that is there had other arguments than those wanted.
     """
-    return [_result(table, row, scale, seeds, root, given) for row in rows]
+    if order.tuned:
+        # One value of every row before a second one of any, and below one seed of every row before a second:
+        # an interrupted table is a whole table of fewer runs.
+        for chosen in order.tuning.trials():
+            for row in order.rows:
+                _carry_out(_Run(order, row, order.tuning.seed, chosen), follow)
+    for seed in range(order.seeds):
+        for row in order.rows:
+            _carry_out(_Run(order, row, seed, _chosen(order, row) or {}), follow)
 
 
-def _result(table: Table, row: Row, scale: Scale, seeds: int, root: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    paths = [run_path(root, table, row, scale, seed) for seed in range(seeds)]
-    evaluations = []
-    for seed, path in enumerate(paths):
-        if is_finished(path):
-            wanted = as_json(_arguments(table, row, scale, seed, given))
-            read_run(path).check_same_run(path, table.experiment, wanted, seed)
-            evaluations.append(read_json(path / EVALUATION))
+def _carry_out(run: _Run, follow: Callable[[Updates, Path], None]) -> None:
+    if not run.is_finished():
+        experiment = find(run.order.table.experiment)
+        follow(carry_out(experiment, run.arguments, run.path, command=run.command), run.path)
+
+
+def _merits(order: Order, row: Row) -> tuple[float | None, ...]:
+    trials = [_Run(order, row, order.tuning.seed, chosen) for chosen in order.tuning.trials()]
+    return tuple(order.table.reading.merit(trial.path) if trial.is_finished() else None for trial in trials)
+
+
+def _chosen(order: Order, row: Row) -> dict[str, Any] | None:
+    """What the trials chose for a row; nothing where nothing is tuned; None while a trial is missing."""
+    if not order.tuned:
+        return {}
+    value = order.tuning.choice(_merits(order, row))
+    return None if value is None else {order.tuning.argument: value}
+
+
+def results(order: Order) -> list[dict[str, Any]]:
+    """The paper's numbers and ours for every row, from the runs that are finished.
+
+    Returns:
+        For each row its label, its command, what its trials gave and chose, and for each column the
+        paper's number, ours by each score over seeds, and the difference of the means.
+
+    Raises:
+        RunFolderError: when a run that is there had other arguments than those wanted.
+    """
+    return [_result(order, row) for row in order.rows]
+
+
+def _result(order: Order, row: Row) -> dict[str, Any]:
+    table, chosen = order.table, _chosen(order, row)
+    runs = [] if chosen is None else [_Run(order, row, seed, chosen) for seed in range(order.seeds)]
+    seen = [table.reading.cells(run.path) for run in runs if run.is_finished()]
     columns = {}
     for number, column in enumerate(table.columns):
-        depths = [each["depths"][number] for each in evaluations]
-        ours = {name: _over_seeds(depths, name) for name in SCORES}
-        paper = row.paper.get(column)
-        joint = ours["joint"].mean
+        cells = [each[number] for each in seen]
+        ours = {name: _over_seeds(cells, name) for name in table.reading.scores}
+        paper, headline = row.paper.get(column), ours[table.reading.scores[0]].mean
         columns[column] = {
-            "steps": depths[0]["steps"] if depths else None,
+            "here": cells[0].here if cells else "",
             "paper": None if paper is None else {"value": paper.value, "spread": paper.spread},
             "ours": {name: each.to_json() for name, each in ours.items()},
-            "difference": None if paper is None or joint is None else joint - paper.value,
+            "difference": None if paper is None or headline is None else headline - paper.value,
         }
-    return {"row": row.label, "command": command(table, row, scale, 0, paths[0], **given), "columns": columns}
+    first = runs[0] if runs else _Run(order, row, 0)
+    result = {"row": row.label, "command": first.command, "columns": columns}
+    return result | {"tuning": _tuned(order, row, chosen)} if order.tuned else result
 
 
-def _over_seeds(depths: Sequence[dict[str, Any]], name: str) -> OverSeeds:
-    counts = [each["conditional_count"] if name == "conditional" else each["words"] for each in depths]
-    return OverSeeds(tuple(each[name] for each in depths), tuple(counts))
+def _tuned(order: Order, row: Row, chosen: Mapping[str, Any] | None) -> dict[str, Any]:
+    merits = zip(order.tuning.values, _merits(order, row), strict=True)
+    return {
+        "argument": order.tuning.argument,
+        "seed": order.tuning.seed,
+        "trials": [{"value": value, "merit": merit} for value, merit in merits],
+        "chosen": None if chosen is None else chosen[order.tuning.argument],
+    }
+
+
+def _over_seeds(cells: Sequence[Cell], name: str) -> OverSeeds:
+    return OverSeeds(tuple(cell.values[name] for cell in cells), tuple(cell.counts[name] for cell in cells))

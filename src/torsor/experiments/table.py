@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from torsor.experiments.experiment import nearest
+from torsor.experiments.reading import AccuracyByDepth, Reading
+from torsor.experiments.tuning import Tuning
 
 
 @final
@@ -57,9 +59,11 @@ class Table:
         setting: a folder's name; tables with one setting have one experiment and one set of presets, and
             share their runs.
         rows: in the paper's order.
-        columns: the paper's name of each evaluated depth, smallest first: half the trained depth, the
-            trained depth, one and a half times it.
+        columns: as the paper names them; for accuracies by depth half the trained depth, the trained
+            depth, one and a half times it.
         presets: arguments of each scale that all rows share.
+        reading: how its numbers are read from a finished run.
+        tuning: what is chosen for each row where the table is asked to tune; None for nothing.
     """
 
     name: str
@@ -69,6 +73,8 @@ class Table:
     rows: tuple[Row, ...]
     columns: tuple[str, ...]
     presets: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
+    reading: Reading = field(default_factory=AccuracyByDepth)
+    tuning: Tuning | None = None
 
     def row(self, label: str) -> Row:
         """The row of this label.

@@ -5,6 +5,7 @@ from typing import Any
 
 from torsor.experiments.experiment import Scale
 from torsor.experiments.table import Published, Row, Table
+from torsor.experiments.tuning import Tuning
 
 _CONFORMAL_2 = {"transition": "conformal", "groups": 2}
 _DIAGONAL = {"transition": "diagonal"}
@@ -37,6 +38,7 @@ _LAPTOP: Mapping[str, Any] = {
     "updates": 3000,
     "batch": 128,
 }
+_RATES = Tuning("learning_rate", (1e-3, 2e-3, 4e-3))
 _SCALES: Mapping[Scale, Mapping[str, Any]] = {"laptop": _LAPTOP}
 
 A5 = Table(
@@ -55,6 +57,7 @@ A5 = Table(
     ),
     _DEPTHS,
     _SCALES,
+    tuning=_RATES,
 )
 
 S5 = Table(
@@ -68,6 +71,7 @@ S5 = Table(
     ),
     _DEPTHS,
     _SCALES,
+    tuning=_RATES,
 )
 
 GROUP_COUNT = Table(
@@ -85,6 +89,7 @@ GROUP_COUNT = Table(
     ),
     _DEPTHS,
     _SCALES,
+    tuning=_RATES,
 )
 
 ABLATION = Table(
@@ -100,6 +105,7 @@ ABLATION = Table(
     ),
     _DEPTHS,
     _SCALES,
+    tuning=_RATES,
 )
 
 CHARTS = Table(
@@ -115,6 +121,7 @@ CHARTS = Table(
     ),
     ("T=8", "T=16", "T=24"),
     {"laptop": {**_LAPTOP, "largest_steps": 4}, "paper": {"largest_steps": 16}},
+    tuning=_RATES,
 )
 
 TABLES = (A5, S5, GROUP_COUNT, ABLATION, CHARTS)

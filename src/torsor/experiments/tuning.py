@@ -1,0 +1,37 @@
+"""The choice of one argument of every row from the same values, by runs of a seed that no table shows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+
+@final
+@dataclass(frozen=True)
+class Tuning:
+    """An argument, its values and the seed of the trials.
+
+    Each row is run once with every value, as long as any run of it, and takes the value whose run has
+    the largest merit (``Reading.merit``); among equals the one named first. All rows have the same
+    number of trials, and no trial is among the runs of the table.
+
+    Args:
+        argument: of the experiment.
+        values: tried for every row, at least one.
+        seed: of the trials; larger than that of any run of the table.
+    """
+
+    argument: str
+    values: tuple[Any, ...]
+    seed: int = 100
+
+    def trials(self) -> Iterator[dict[str, Any]]:
+        """The arguments of each trial, the seed apart."""
+        for value in self.values:
+            yield {self.argument: value}
+
+    def choice(self, merits: tuple[float | None, ...]) -> Any | None:
+        """The value with the largest merit; None while a trial is missing."""
+        known = [merit for merit in merits if merit is not None]
+        if len(known) < len(self.values):
+            return None
+        return self.values[known.index(max(known))]
