@@ -10,6 +10,12 @@ import torch
 
 from torsor.groups import (
     FiniteGroup,
+    MatrixGroup,
+    Orthogonal,
+    SpecialOrthogonal,
+    SpecialUnitary,
+    Torus,
+    Unitary,
     alternating,
     cyclic,
     dihedral,
@@ -137,6 +143,19 @@ GROUPS: dict[str, Callable[[], FiniteGroup]] = {
         [from_cycles(5, range(5)), from_cycles(5, (1, 2, 4, 3))], name="Frobenius"
     ),
     "quotient": lambda: symmetric(4).quotient((0, 7, 16, 23)),
+}
+
+MATRIX_GROUPS: dict[str, Callable[[], MatrixGroup]] = {
+    "orthogonal, the plane": lambda: Orthogonal(2),
+    "orthogonal": lambda: Orthogonal(5),
+    "special orthogonal, the plane": lambda: SpecialOrthogonal(2),
+    "special orthogonal": lambda: SpecialOrthogonal(5),
+    "unitary, the circle": lambda: Unitary(1),
+    "unitary": lambda: Unitary(4),
+    "special unitary, two dimensions": lambda: SpecialUnitary(2),
+    "special unitary": lambda: SpecialUnitary(4),
+    "torus, the circle": lambda: Torus(1),
+    "torus": lambda: Torus(5),
 }
 
 TASKS: dict[str, Callable[[], Task]] = {

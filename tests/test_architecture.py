@@ -180,6 +180,17 @@ def test_no_final_class_is_subclassed_in_its_file(name):
         assert not closed, f"{name}.{node.name} subclasses {closed}"
 
 
+@every_module
+def test_no_file_reads_the_clock_on_the_wall(name):
+    # it may be set back; durations come from perf_counter and monotonic
+    walls = {"time_ns", "ctime", "localtime", "gmtime", "utcnow", "today", "st_mtime", "getmtime", "datetime"}
+    for node in ast.walk(tree_of(MODULES[name])):
+        read = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else ""
+        assert read not in walls, f"{name} reads {read}"
+        if isinstance(node, ast.Attribute) and node.attr == "time":
+            assert not (isinstance(node.value, ast.Name) and node.value.id == "time"), f"{name} reads time.time"
+
+
 @every_file
 def test_errors_are_raised_and_interfaces_declared(name):
     found = []

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -316,6 +317,28 @@ def test_a_loss_that_is_not_finite_stops_with_the_update_s_number_and_keeps_the_
     monkeypatch.setattr(SampledDepth, "forward", sound)
     assert run(command) == 0
     for name in ("metrics.jsonl", "checkpoint/model.safetensors"):
+        assert (path / name).read_bytes() == (trained / name).read_bytes()
+
+
+def test_a_clock_that_is_set_back_changes_nothing(trained, tmp_path, monkeypatch):
+    sound = SampledDepth.forward
+
+    def interrupted(self, model, tokens, update):
+        if update == 7:
+            raise KeyboardInterrupt
+        return sound(self, model, tokens, update)
+
+    path = tmp_path / "run"
+    command = f"{S3} {TINY} --out {path} --checkpoint-every 5"
+    monkeypatch.setattr(SampledDepth, "forward", interrupted)
+    assert run(command) == 130
+    monkeypatch.setattr(SampledDepth, "forward", sound)
+    for number, file in enumerate(sorted(path.rglob("*"))):
+        os.utime(file, (4e9 - number, 4e9 - number))  # written in the year 2096, the newest first
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    assert run(command) == 0
+    for name in ("metrics.jsonl", "evaluation.json", "geometry.json", "checkpoint/model.safetensors"):
         assert (path / name).read_bytes() == (trained / name).read_bytes()
 
 

@@ -189,7 +189,7 @@ def test_the_command_prints_paper_ours_and_the_command_of_each_row(tmp_path, mon
     complete(Order(small, small.rows, "laptop", 1, tmp_path), silently)
     assert run(f"table rotate-the-loop/s5 --dry-run --out {tmp_path}") == 0
     out = capsys.readouterr().out
-    for words in ("0.531 ± 0.092", "0.808 ± 0.054", "joint", "last", "cond.", "torsor train rotate-the-loop/s5"):
+    for words in ("0.531 ± 0.092", "0.808 ± 0.054", "joint", "last", "conditional", "torsor train rotate-the-loop/s5"):
         assert words in out
     assert run(f"table rotate-the-loop/s5 --dry-run --json --out {tmp_path}") == 0
     content = json.loads(capsys.readouterr().out)
