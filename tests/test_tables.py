@@ -191,6 +191,11 @@ def test_the_command_prints_paper_ours_and_the_command_of_each_row(tmp_path, mon
     out = capsys.readouterr().out
     for words in ("0.531 ± 0.092", "0.808 ± 0.054", "joint", "last", "conditional", "torsor train rotate-the-loop/s5"):
         assert words in out
+    assert run(f"table rotate-the-loop/s5 --dry-run --markdown --out {tmp_path}") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
+    assert sum(line.startswith("|") for line in lines) == 2 + 2 * 3
+    assert lines[-1] == "```"
     assert run(f"table rotate-the-loop/s5 --dry-run --json --out {tmp_path}") == 0
     content = json.loads(capsys.readouterr().out)
     assert [row["row"] for row in content["rows"]] == ["diagonal", "conformal, 2 groups"]

@@ -30,11 +30,13 @@ class Reading(ABC):
         axis: what the columns are: "depth", "split".
         scores: names of the scores, the headline first: that one is set against the paper's number.
         legend: what the scores are, one line under the table.
+        number: the format of a score.
     """
 
     axis: ClassVar[str]
     scores: ClassVar[tuple[str, ...]]
     legend: ClassVar[str]
+    number: ClassVar[str] = ".3f"
 
     @abstractmethod
     def cells(self, run: Path) -> tuple[Cell, ...]:

@@ -1,0 +1,103 @@
+"""A paper's table as it is printed: on a terminal, and as Markdown."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from torsor.experiments.table import Table
+
+
+def print_grid(table: Table, content: list[dict[str, Any]]) -> None:
+    """The paper's numbers and ours in columns, then what they are and the command of each row.
+
+    Args:
+        table: the table.
+        content: what ``results`` gives.
+    """
+    grid = Grid(*_heads(table), box=None, pad_edge=False)
+    for line in _lines(table, content):
+        grid.add_row(*line)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 190)
+    console.print(table.summary)
+    console.print(grid)
+    console.print()
+    for line in _notes(table, content):
+        console.print(line, soft_wrap=True)
+
+
+def print_markdown(table: Table, content: list[dict[str, Any]]) -> None:
+    """The same as Markdown, the commands in a block of code.
+
+    Args:
+        table: the table.
+        content: what ``results`` gives.
+    """
+    heads = _heads(table)
+    print(table.summary, "", sep="\n")
+    print(f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _ in heads)} |", sep="\n")
+    for line in _lines(table, content):
+        print(f"| {' | '.join(line)} |")
+    print()
+    (legend, *tuned) = _notes(table, content)[: 1 + sum("tuning" in row for row in content)]
+    print(legend, *(f"- {each.strip()}" for each in tuned), sep="\n")
+    print("", "```", *(row["command"] for row in content), "```", sep="\n")
+
+
+def _heads(table: Table) -> tuple[str, ...]:
+    headline, *others = table.reading.scores
+    return ("row", table.reading.axis, "paper", headline, "difference", *others, "seeds")
+
+
+def _lines(table: Table, content: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    headline, *others = table.reading.scores
+    number = table.reading.number
+    for row in content:
+        for column in table.columns:
+            cell = row["columns"][column]
+            ours = cell["ours"]
+            yield (
+                row["row"] if column == table.columns[0] else "",
+                f"{column}, here {cell['here']}" if cell["here"] else column,
+                _published(cell["paper"], number),
+                _over_seeds(ours[headline], number),
+                "" if cell["difference"] is None else f"{cell['difference']:+{number}}",
+                *(_counted(ours[name], ours[headline], number) for name in others),
+                ", ".join("none" if value is None else f"{value:{number}}" for value in ours[headline]["seeds"]),
+            )
+
+
+def _notes(table: Table, content: list[dict[str, Any]]) -> list[str]:
+    """What the scores are, what was tuned, and the commands."""
+    legend = f"{table.reading.legend}; ± is half of Student's 95 % interval over seeds."
+    tuned = [f"  {row['row']}: {_tuned(row['tuning'])}" for row in content if "tuning" in row]
+    return [legend, *tuned, "Commands:", *(f"  {row['command']}" for row in content)]
+
+
+def _tuned(tuning: dict[str, Any]) -> str:
+    tried = ", ".join(
+        f"{each['value']} ({'not run' if each['merit'] is None else format(each['merit'], '.3f')})"
+        for each in tuning["trials"]
+    )
+    chosen = "not chosen yet" if tuning["chosen"] is None else f"{tuning['chosen']}"
+    return f"{tuning['argument']} {chosen}, of {tried} by seed {tuning['seed']}"
+
+
+def _counted(cell: dict[str, Any], headline: dict[str, Any], number: str) -> str:
+    """The number, with the examples it rests on where they are others than the headline's."""
+    shown = _over_seeds(cell, number)
+    return shown if cell["counts"] == headline["counts"] else f"{shown} ({sum(cell['counts'])})"
+
+
+def _published(paper: dict[str, Any] | None, number: str) -> str:
+    if paper is None:
+        return ""
+    return f"{paper['value']:{number}}" + ("" if paper["spread"] is None else f" ± {paper['spread']:{number}}")
+
+
+def _over_seeds(cell: dict[str, Any], number: str) -> str:
+    if cell["mean"] is None:
+        return "not run" if not cell["seeds"] else "none"
+    return f"{cell['mean']:{number}}" + ("" if cell["half_width"] is None else f" ± {cell['half_width']:{number}}")
