@@ -5,6 +5,7 @@ from torsor.training.checkpoint import CheckpointDigest
 from torsor.training.curriculum import Curriculum, CurriculumState, LengthCurriculum, WholeSequence
 from torsor.training.durable import RunFolderError
 from torsor.training.engine import Engine, SingleProcess
+from torsor.training.muon import muon
 from torsor.training.optimizer import adamw, decays, parameter_groups
 from torsor.training.plan import Plan
 from torsor.training.record import Record
@@ -34,6 +35,7 @@ __all__ = [
     "decays",
     "default_path",
     "load_weights",
+    "muon",
     "parameter_groups",
     "read_run",
     "train",

@@ -1,7 +1,7 @@
 """Which parameters decay, and the AdamW that follows from it."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -42,13 +42,27 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     Raises:
         ValueError: when ``weight_decay`` is negative.
     """
-    if not 0 <= weight_decay < math.inf:
-        raise ValueError(f"weight_decay must be finite and not negative, got {weight_decay}")
+    return adamw_groups_of(trainable(model), weight_decay)
+
+
+def trainable(model: nn.Module) -> dict[nn.Parameter, bool]:
+    """Every trainable parameter once, with whether ``decays`` holds wherever it stands."""
     verdicts: dict[nn.Parameter, bool] = {}
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
             if parameter.requires_grad:
                 verdicts[parameter] = verdicts.get(parameter, True) and decays(module, name)
+    return verdicts
+
+
+def adamw_groups_of(verdicts: Mapping[nn.Parameter, bool], weight_decay: float) -> list[dict[str, Any]]:
+    """The groups of parameters that decay and of those that do not, a group without any left out.
+
+    Raises:
+        ValueError: when ``weight_decay`` is negative or not finite.
+    """
+    if not 0 <= weight_decay < math.inf:
+        raise ValueError(f"weight_decay must be finite and not negative, got {weight_decay}")
     groups = [
         {"params": [p for p, decaying in verdicts.items() if decaying], "weight_decay": weight_decay},
         {"params": [p for p, decaying in verdicts.items() if not decaying], "weight_decay": 0.0},

@@ -106,13 +106,19 @@ class TrainState:
         for key, tensor in moments.items():
             slot, _, name = key.partition("/")
             slots.setdefault(name, {})[slot] = tensor
-        kinds = {slot for named in slots.values() for slot in named}
-        expected = {
-            f"{slot}/{name}": moments[f"{slot}/{name}"] if _is_count(moments.get(f"{slot}/{name}")) else parameter
-            for name, parameter in self._trained().items()
-            if name in slots
-            for slot in kinds
-        }
+        trained = self._trained()
+        expected = {}
+        for group in self.optimizer.param_groups:  # the parameters of one group have the same slots
+            members = set(group["params"])
+            names = [name for name, parameter in trained.items() if parameter in members and name in slots]
+            kinds = {slot for name in names for slot in slots[name]}
+            expected |= {
+                f"{slot}/{name}": moments[f"{slot}/{name}"]
+                if _is_count(moments.get(f"{slot}/{name}"))
+                else trained[name]
+                for name in names
+                for slot in kinds
+            }
         problem = _misfit(expected, moments)
         if problem:
             raise ValueError(f"checkpoint does not fit the optimizer: {problem}")
