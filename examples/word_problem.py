@@ -24,7 +24,7 @@ def main(updates: int) -> None:
         curriculum=LengthCurriculum(lengths=(2, 3, 4, 5, 6, 7, 8)),
     )
     state = TrainState(model, adamw(model, 3e-3, betas=(0.9, 0.98), weight_decay=0.01))
-    for record in train(state, task, plan, forward=lambda model, tokens, update: model(tokens, steps=4)):
+    for record in train(state, task, plan, forward=lambda model, tokens, update, rows: model(tokens, steps=4)):
         if record.update % 50 == 0:
             print(f"update {record.update}  loss {record.loss:.3f}  length {record.length}")
 

@@ -5,8 +5,10 @@ draws nothing before its seed is set.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
+from torch import nn
 
 from torsor.groups import (
     FiniteGroup,
@@ -27,10 +29,33 @@ from torsor.groups import (
     special_linear_2_3,
     symmetric,
 )
+from torsor.layers import (
+    BCHMixing,
+    BlockKind,
+    IdentityMixing,
+    LinearMixing,
+    MixingKind,
+    ParallelBlock,
+    PostNormBlock,
+    SerialBlock,
+    TangentNetworkBlock,
+    TwoHeadBlock,
+    move_by_drive,
+    move_then_multiply,
+    token_tangent,
+)
 from torsor.maps import Dense, Diagonal, LinearMap, Permutation, ScaledRotation
 from torsor.maps import Householder as Reflections
-from torsor.models import AlignedValues, LoopedTransformer, parcae_transformer
-from torsor.tasks import Task, WordProblem
+from torsor.models import (
+    LSTM,
+    AlignedValues,
+    GroupRNN,
+    GroupTransformer,
+    LoopedTransformer,
+    Transformer,
+    parcae_transformer,
+)
+from torsor.tasks import Characters, Corpus, Task, WordProblem
 from torsor.transitions import (
     BlockConformal,
     BlockDecay,
@@ -121,6 +146,58 @@ MODELS: dict[str, Callable[[], LoopedTransformer]] = {
     ),
 }
 
+MIXINGS: dict[str, MixingKind] = {"none": IdentityMixing, "BCH": BCHMixing, "linear": LinearMixing}
+
+GROUP_BLOCKS: dict[str, BlockKind] = {
+    "serial": SerialBlock,
+    "serial, towards the token": partial(SerialBlock, position_tangent=token_tangent),
+    "parallel": ParallelBlock,
+    "two heads": TwoHeadBlock,
+    "tangent network": TangentNetworkBlock,
+}
+
+
+def stirred(model: nn.Module, seed: int = 0) -> nn.Module:
+    """The model with every parameter moved a little, so that nothing is the identity or zero any more."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+# Models of a next token that can be read on from a state; each has a vocabulary of 7.
+SEQUENCE_MODELS: dict[str, Callable[[], nn.Module]] = {
+    "transformer": lambda: stirred(Transformer(7, width=8)),
+    "transformer, two heads, norms after": lambda: stirred(Transformer(7, width=8, heads=2, block=PostNormBlock)),
+    "LSTM": lambda: stirred(LSTM(7, hidden=5)),
+    "group transformer, O": lambda: stirred(GroupTransformer(Orthogonal(4), vocabulary=7)),
+    "group transformer, SO": lambda: stirred(GroupTransformer(SpecialOrthogonal(3), vocabulary=7)),
+    "group transformer, U": lambda: stirred(GroupTransformer(Unitary(3), vocabulary=7)),
+    "group transformer, SU": lambda: stirred(GroupTransformer(SpecialUnitary(3), vocabulary=7)),
+    "group transformer, torus": lambda: stirred(GroupTransformer(Torus(4), vocabulary=7)),
+    "group transformer, BCH": lambda: stirred(GroupTransformer(Orthogonal(4), vocabulary=7, mixing=BCHMixing)),
+    "group transformer, no mixing": lambda: stirred(GroupTransformer(Unitary(2), vocabulary=7, mixing=IdentityMixing)),
+    **{
+        f"group transformer, {name}": lambda block=block: stirred(
+            GroupTransformer(Orthogonal(4), vocabulary=7, mixing=BCHMixing, block=block)
+        )
+        for name, block in GROUP_BLOCKS.items()
+        if name != "serial"
+    },
+    "group RNN, O": lambda: stirred(GroupRNN(Orthogonal(4), vocabulary=7)),
+    "group RNN, SO": lambda: stirred(GroupRNN(SpecialOrthogonal(3), vocabulary=7)),
+    "group RNN, U": lambda: stirred(GroupRNN(Unitary(3), vocabulary=7)),
+    "group RNN, SU": lambda: stirred(GroupRNN(SpecialUnitary(3), vocabulary=7)),
+    "group RNN, torus": lambda: stirred(GroupRNN(Torus(4), vocabulary=7)),
+    "group RNN, BCH": lambda: stirred(GroupRNN(Orthogonal(4), vocabulary=7, mixing=BCHMixing)),
+    "group RNN, no mixing": lambda: stirred(GroupRNN(Unitary(2), vocabulary=7, mixing=IdentityMixing)),
+    "group RNN, move then multiply": lambda: stirred(
+        GroupRNN(Orthogonal(4), vocabulary=7, recurrence=move_then_multiply)
+    ),
+    "group RNN, move by drive": lambda: stirred(GroupRNN(Orthogonal(4), vocabulary=7, recurrence=move_by_drive)),
+}
+
 GROUPS: dict[str, Callable[[], FiniteGroup]] = {
     "symmetric, one element": lambda: symmetric(1),
     "symmetric, two points": lambda: symmetric(2),
@@ -162,4 +239,6 @@ TASKS: dict[str, Callable[[], Task]] = {
     "words in the generators": lambda: WordProblem(alternating(5), length=12),
     "words in all elements": lambda: WordProblem(symmetric(3), length=12, alphabet="all", seed=3),
     "words of one letter": lambda: WordProblem(cyclic(2), length=1),
+    "characters of one text": lambda: Characters(Corpus.cut("".join(map(str, range(3000)))), context=8, seed=3),
+    "characters of separate texts": lambda: Characters(Corpus("áb\n𝔸" * 60, "b𝔸" * 60), context=1),
 }

@@ -26,7 +26,7 @@ ALLOWED = {
     "tasks": {"groups"},
     "training": {"tasks"},
     # what chooses
-    "experiments": LEARNING,
+    "experiments": LEARNING | {"text", "generation"},
     # the later rooms
     "tracking": {"groups", "tasks", "recurrence", "diagnostics"},
     "text": set(),
@@ -35,7 +35,7 @@ ALLOWED = {
     "report": {"diagnostics"},
     "bench": LEARNING | {"experiments", "tracking", "text", "generation", "interop", "report"},
     # the roof
-    "cli": {"experiments", "report", "bench", "tracking", "text"},
+    "cli": {"experiments", "report", "bench", "tracking", "text", "generation"},
 }
 
 

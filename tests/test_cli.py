@@ -263,7 +263,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
 
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
-    def interrupted(self, model, tokens, update):
+    def interrupted(self, model, tokens, update, rows):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SampledDepth, "forward", interrupted)
@@ -302,8 +302,8 @@ def test_a_loss_that_is_not_finite_stops_with_the_update_s_number_and_keeps_the_
 ):
     sound = SampledDepth.forward
 
-    def poisoned(self, model, tokens, update):
-        return sound(self, model, tokens, update) * (float("nan") if update == 7 else 1.0)
+    def poisoned(self, model, tokens, update, rows):
+        return sound(self, model, tokens, update, rows) * (float("nan") if update == 7 else 1.0)
 
     path = tmp_path / "run"
     command = f"{S3} {TINY} --out {path} --checkpoint-every 5"
@@ -323,10 +323,10 @@ def test_a_loss_that_is_not_finite_stops_with_the_update_s_number_and_keeps_the_
 def test_a_clock_that_is_set_back_changes_nothing(trained, tmp_path, monkeypatch):
     sound = SampledDepth.forward
 
-    def interrupted(self, model, tokens, update):
+    def interrupted(self, model, tokens, update, rows):
         if update == 7:
             raise KeyboardInterrupt
-        return sound(self, model, tokens, update)
+        return sound(self, model, tokens, update, rows)
 
     path = tmp_path / "run"
     command = f"{S3} {TINY} --out {path} --checkpoint-every 5"

@@ -6,11 +6,11 @@ from itertools import islice
 
 import pytest
 import torch
-from tests.cases import TRANSITIONS, looped
-from tests.refusal import refused
-from tests.tiny_training import Echo, model, plan
 from torch import nn
 
+from cases import TRANSITIONS, looped
+from refusal import refused
+from tiny_training import Echo, model, plan
 from torsor.models import AlignedValues
 from torsor.training import Schedule, TrainState, muon, train
 from torsor.transitions import BlockConformal

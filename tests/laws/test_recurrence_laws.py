@@ -187,6 +187,13 @@ DEPTHS = {
 
 
 @pytest.mark.parametrize("name", DEPTHS)
+def test_the_depths_of_a_larger_batch_begin_with_those_of_a_smaller_one(name):
+    whole = DEPTHS[name].per_sequence(seed=0, update=60, batch=200)
+    for size in (1, 2, 3, 63, 64, 65, 199):
+        assert torch.equal(DEPTHS[name].per_sequence(seed=0, update=60, batch=size), whole[:size])
+
+
+@pytest.mark.parametrize("name", DEPTHS)
 def test_depths_per_sequence_are_integers_that_seed_update_and_batch_decide(name):
     depth = DEPTHS[name]
     drawn = depth.per_sequence(seed=0, update=60, batch=64)

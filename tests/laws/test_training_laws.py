@@ -78,13 +78,13 @@ def half_state(dtype):
     return TrainState(built := model(torch.bfloat16), adamw(built, 0.02, weight_decay=0.3))
 
 
-def noisy(model, tokens, update):
+def noisy(model, tokens, update, rows):
     """A forward pass that draws numbers, from a generator that the update's number seeds."""
     logits = model(tokens)
     return logits + torch.randn(logits.shape, generator=torch.Generator().manual_seed(update), dtype=logits.dtype)
 
 
-def plain(model, tokens, update):
+def plain(model, tokens, update, rows):
     return model(tokens)
 
 
@@ -235,7 +235,7 @@ def test_the_model_trains_in_training_mode_whatever_was_done_between_two_records
     current = state()
     seen = []
 
-    def forward(model, tokens, update):
+    def forward(model, tokens, update, rows):
         seen.append(model.training)
         return model(tokens)
 
@@ -284,16 +284,22 @@ def test_the_loss_is_the_mean_over_scored_labels_however_they_stand_in_the_rows(
 class Part(Engine):
     """One of several processes, as far as the loop can see."""
 
-    def __init__(self, rows):
-        self.inner, self.rows = SingleProcess(), rows
+    def __init__(self, part):
+        self.inner, self.part = SingleProcess(), part
 
     is_main = property(lambda self: True)
 
     def setup(self, model, optimizer):
         return self.inner.setup(model, optimizer)
 
-    def share(self, rows):
-        return self.inner.share(rows[self.rows])
+    def rows(self, size):
+        return slice(*self.part.indices(size)[:2])
+
+    def place(self, tensor):
+        return self.inner.place(tensor)
+
+    def precision(self):
+        return self.inner.precision()
 
     def backward(self, loss):
         self.inner.backward(loss)
@@ -326,6 +332,53 @@ def test_the_losses_and_gradients_of_the_parts_of_a_batch_add_up_to_those_of_the
         assert_close(one + two, gradient)
 
 
+@pytest.mark.parametrize("parts", [2, 3, 5])
+def test_a_batch_in_parts_gives_the_loss_and_the_gradient_of_the_batch_in_one(parts):
+    tokens = [[2, 0, 1, 1], [2, 1, 0, 0], [2, 1, 1, 0]]
+    targets = [[IGNORED, 0, 1, 1], [IGNORED, 1, IGNORED, IGNORED], [IGNORED, 0, 0, IGNORED]]
+    seen = []
+
+    def forward(model, tokens, update, rows):
+        seen.append((len(tokens), rows))
+        return model(tokens)
+
+    def update(parts):
+        current = state(torch.float64)
+        plan = Plan(updates=1, batch=3, parts=parts)
+        (record,) = train(current, Given(tokens, targets), plan, forward=forward)
+        return record.loss, [p.grad for p in current.model.parameters()]
+
+    (whole, gradients), (loss, others) = update(1), update(parts)
+    assert loss == pytest.approx(whole, rel=1e-12)
+    for one, other in zip(gradients, others, strict=True):
+        assert_close(one, other)
+    assert len(seen) == 1 + min(parts, 3)
+    assert [rows for _, rows in seen[-min(parts, 3) :]][-1].stop == 3
+    assert all(count == rows.stop - rows.start for count, rows in seen)
+
+
+def test_parts_below_one_are_refused():
+    with refused("parts must be at least 1, got 0"):
+        Plan(updates=1, batch=1, parts=0)
+
+
+def test_an_engine_computes_in_bfloat16_or_in_the_parameters_own_type():
+    with refused("autocast must be torch.bfloat16 or None, got torch.float16"):
+        SingleProcess(autocast=torch.float16)
+    types = []
+
+    def forward(model, tokens, update, rows):
+        types.append(model(tokens).dtype)
+        return model(tokens)
+
+    for autocast in (None, torch.bfloat16):
+        current = state()
+        (record,) = train(current, Echo(), plan(1), forward=forward, engine=SingleProcess(autocast))
+        assert math.isfinite(record.loss)
+        assert all(p.dtype == p.grad.dtype == torch.float32 for p in current.model.parameters())
+    assert types == [torch.float32, torch.bfloat16]
+
+
 def test_a_batch_without_a_scored_label_is_refused():
     task = Given([[2, 0]], [[IGNORED, IGNORED]])
     with refused("scored target, that of update 1 has none"):
@@ -335,12 +388,12 @@ def test_a_batch_without_a_scored_label_is_refused():
 # --- numbers that are not finite ----------------------------------------------------------------------------------
 
 
-def bad_loss(model, tokens, update):
+def bad_loss(model, tokens, update, rows):
     logits = model(tokens)
     return logits * math.inf if update == 6 else logits
 
 
-def bad_gradient(model, tokens, update):
+def bad_gradient(model, tokens, update, rows):
     logits = model(tokens)
     return logits + (logits - logits).abs().sqrt() if update == 6 else logits  # 0 forward, inf * 0 backward
 
@@ -518,7 +571,7 @@ def test_a_low_loss_leads_to_the_next_length_with_a_new_mean_and_the_last_length
 def test_training_sees_the_first_letters_only_until_the_curriculum_is_through():
     shapes = []
 
-    def forward(model, tokens, update):
+    def forward(model, tokens, update, rows):
         shapes.append(tuple(tokens.shape))
         return model(tokens)
 

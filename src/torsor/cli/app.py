@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from torsor import __version__
-from torsor.cli import bench, demo, doctor, listing, measure, report, table, train
+from torsor.cli import bench, data, demo, doctor, generate, listing, measure, report, table, train
 
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
+RESUMABLE = (["demo"], ["train"], ["table"])
 
 app = App(
     name="torsor",
@@ -22,7 +23,9 @@ app.command(listing.list_experiments, name="list")
 app.command(train.app)
 app.command(table.table)
 app.command(measure.measure)
+app.command(generate.generate)
 app.command(report.report)
+app.command(data.app)
 app.command(bench.app)
 app.command(doctor.doctor)
 
@@ -51,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, ImportError) as error:
         _leave(str(error), MISTAKE)
     except KeyboardInterrupt:
-        _leave("interrupted; the same command goes on from the last checkpoint", INTERRUPTED)
+        typed = list(sys.argv[1:] if arguments is None else arguments)
+        goes_on = "; the same command goes on from the last checkpoint" if typed[:1] in RESUMABLE else ""
+        _leave(f"interrupted{goes_on}", INTERRUPTED)
     raise SystemExit(0)
 
 

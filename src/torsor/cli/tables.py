@@ -24,11 +24,37 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def print_scores(runs: Sequence[Path]) -> None:
-    """Accuracies of each run at every depth it was scored at, the joint one with its interval over words.
+    """What finished runs of one experiment were scored with.
 
     Args:
         runs: finished run folders.
     """
+    if "depths" in read_json(runs[0] / "evaluation.json"):
+        _print_accuracies(runs)
+    else:
+        _print_bits(runs)
+
+
+def _print_bits(runs: Sequence[Path]) -> None:
+    """Bits per character of each run on validation and test text."""
+    table = Table("run", "parameters", "text", "bits per character", "characters", box=None, pad_edge=False)
+    for run in runs:
+        content = read_json(run / "evaluation.json")
+        name, parameters = label(run), f"{read_json(run / 'run.json')['about']['parameters']:,}"
+        for part in ("validation", "test"):
+            if part in content:
+                scored = content[part]
+                bits, count = f"{scored['bits_per_character']:.4f}", f"{scored['characters']:,}"
+                table.add_row(name, parameters, part, bits, count)
+                name = parameters = ""
+    console = _console()
+    console.print(table)
+    text = read_json(runs[0] / "evaluation.json")["text"]
+    console.print(f"{text['name']}, split {text['split']}, sha256 {text['sha256']}", soft_wrap=True)
+
+
+def _print_accuracies(runs: Sequence[Path]) -> None:
+    """Accuracies of each run at every depth it was scored at, the joint one with its interval over words."""
     table = Table("run", "loops", "joint", "95 %", "last", "token", "cond. (of)", box=None, pad_edge=False)
     for run in runs:
         content = read_json(run / "evaluation.json")

@@ -56,7 +56,10 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
     )
     follow(records, path)
     print_scores([path])
-    print(f"\nrun:          {path}\nits geometry: torsor measure {path}\na page of it: torsor report {path}")
+    print(f"\nrun:          {path}")
+    if (path / "geometry.json").is_file():
+        print(f"its geometry: torsor measure {path}")
+    print(f"a page of it: torsor report {path}")
     return path
 
 

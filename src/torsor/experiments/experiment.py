@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, final
 
 if TYPE_CHECKING:  # a declaration is read without torch; building one imports it
@@ -42,6 +43,24 @@ class Experiment:
                 raise ValueError(f"{self.name} has no argument {name!r}{nearest(name, parameters)}")
         defaults = {name: parameter.default for name, parameter in parameters.items()}
         return {**defaults, **self.presets.get(scale, {}), **given}
+
+
+def with_defaults(build: "Callable[..., Study]", **defaults: Any) -> "Callable[..., Study]":
+    """The same builder with other defaults, which its signature and so its help show.
+
+    Args:
+        build: a function with keyword-only arguments.
+        defaults: in place of its own.
+    """
+
+    @wraps(build)
+    def built(**arguments: Any) -> "Study":
+        return build(**{**defaults, **arguments})
+
+    shown = inspect.signature(build)
+    changed = [p.replace(default=defaults.get(name, p.default)) for name, p in shown.parameters.items()]
+    built.__signature__ = shown.replace(parameters=changed)  # pyright: ignore[reportAttributeAccessIssue]
+    return built
 
 
 def nearest(name: str, known: Any) -> str:

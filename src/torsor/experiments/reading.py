@@ -78,6 +78,27 @@ class AccuracyByDepth(Reading):
         return sum(depth["joint"] for depth in depths) / len(depths)
 
 
+@final
+@dataclass(frozen=True)
+class BitsPerCharacter(Reading):
+    """Bits per character of validation and test text; the smaller the better."""
+
+    axis = "text"
+    scores = ("bits",)
+    legend = "bits: per character, every character but the first scored once"
+
+    def cells(self, run: Path) -> tuple[Cell, ...]:
+        scores = evaluation(run)
+        return tuple(
+            Cell({"bits": scores[part]["bits_per_character"]}, {"bits": scores[part]["characters"]})
+            for part in ("validation", "test")
+        )
+
+    def merit(self, run: Path) -> float:
+        """Minus the bits of the validation text."""
+        return -evaluation(run)["validation"]["bits_per_character"]
+
+
 def evaluation(run: Path) -> dict[str, Any]:
     """The scores of a finished run."""
     from torsor.training.durable import read_json  # late: a table is declared without torch

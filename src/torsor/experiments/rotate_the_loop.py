@@ -1,11 +1,8 @@
 """Rotate the Loop: word problems in finite groups, diagonal against blockwise conformal transitions."""
 
-from collections.abc import Callable
-from functools import wraps
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from torsor.experiments.experiment import Experiment
+from torsor.experiments.experiment import Experiment, with_defaults
 
 if TYPE_CHECKING:
     from torsor.experiments.study import Study
@@ -148,19 +145,6 @@ def _lengths(length: int) -> tuple[int, ...]:
     return (*(each for each in stages if each < length), length)
 
 
-def _on(**defaults: Any) -> "Callable[..., Study]":
-    """The word problem with other defaults, which its signature and so its help show."""
-
-    @wraps(word_problem)
-    def build(**arguments: Any) -> "Study":
-        return word_problem(**{**defaults, **arguments})
-
-    shown = signature(word_problem)
-    changed = [p.replace(default=defaults.get(name, p.default)) for name, p in shown.parameters.items()]
-    build.__signature__ = shown.replace(parameters=changed)  # pyright: ignore[reportAttributeAccessIssue]
-    return build
-
-
 _PAPER = {
     "length": 128,
     "width": 512,
@@ -177,19 +161,19 @@ WORD_PROBLEMS = (
     Experiment(
         "rotate-the-loop/s3",
         "Word problem in S3, the smallest non-abelian group: the demonstration.",
-        _on(group="S3"),
+        with_defaults(word_problem, group="S3"),
         presets={"paper": _PAPER},
     ),
     Experiment(
         "rotate-the-loop/a5",
         "Word problem in A5, the smallest non-solvable group: the paper's first table.",
-        _on(group="A5", width=128, updates=3000, smallest_steps=1),
+        with_defaults(word_problem, group="A5", width=128, updates=3000, smallest_steps=1),
         presets={"paper": _PAPER},
     ),
     Experiment(
         "rotate-the-loop/s5",
         "Word problem in S5: the paper's harder group.",
-        _on(group="S5", width=128, updates=3000, smallest_steps=1),
+        with_defaults(word_problem, group="S5", width=128, updates=3000, smallest_steps=1),
         presets={"paper": _PAPER},
     ),
 )

@@ -84,12 +84,21 @@ class _Run:
         return {**shared, **self.row.arguments, **self.chosen, "seed": self.seed, **self.order.given}
 
     @property
+    def _shortened(self) -> dict[str, Any]:
+        """The updates of a trial, where they are fewer than a run's."""
+        if not self.order.tuned or self.seed != self.order.tuning.seed or self.order.tuning.share == 1:
+            return {}
+        whole = find(self.order.table.experiment).arguments(scale=self.order.scale, **self._wanted)["updates"]
+        return {"updates": max(1, round(whole * self.order.tuning.share))}
+
+    @property
     def arguments(self) -> dict[str, Any]:
-        return find(self.order.table.experiment).arguments(scale=self.order.scale, **self._wanted)
+        wanted = {**self._wanted, **self._shortened}
+        return find(self.order.table.experiment).arguments(scale=self.order.scale, **wanted)
 
     @property
     def command(self) -> str:
-        options = {"scale": self.order.scale, **self._wanted, "out": self.path}
+        options = {"scale": self.order.scale, **self._wanted, **self._shortened, "out": self.path}
         typed = (f"--{name.replace('_', '-')} {value}" for name, value in options.items())
         return " ".join(["torsor train", self.order.table.experiment, *typed])
 

@@ -25,9 +25,10 @@ class SampledDepth(Step):
     seed: int
     per_sequence: bool = False
 
-    def forward(self, model: nn.Module, tokens: Tensor, update: int) -> Tensor:
+    def forward(self, model: nn.Module, tokens: Tensor, update: int, rows: slice) -> Tensor:
         if self.per_sequence:
-            return model(tokens, steps=self.depth.per_sequence(self.seed, update, len(tokens)))
+            # the depths of a larger batch begin with those of a smaller one
+            return model(tokens, steps=self.depth.per_sequence(self.seed, update, rows.stop)[rows.start :])
         return model(tokens, steps=self.depth.at(self.seed, update))
 
     def notes(self, update: int) -> dict[str, Any]:

@@ -16,8 +16,8 @@ class Step(ABC):
     """The forward pass of an update; a pure function of the model, the tokens and the update's number."""
 
     @abstractmethod
-    def forward(self, model: nn.Module, tokens: Tensor, update: int) -> Tensor:
-        """The logits of update number ``update``, from 0."""
+    def forward(self, model: nn.Module, tokens: Tensor, update: int, rows: slice) -> Tensor:
+        """The logits of these rows of the batch of update number ``update``, from 0."""
 
     @abstractmethod
     def notes(self, update: int) -> dict[str, Any]:
@@ -29,7 +29,7 @@ class Step(ABC):
 class WholePass(Step):
     """The model called with its tokens; of a recurrent model's two outputs, the first."""
 
-    def forward(self, model: nn.Module, tokens: Tensor, update: int) -> Tensor:
+    def forward(self, model: nn.Module, tokens: Tensor, update: int, rows: slice) -> Tensor:
         outputs = model(tokens)
         return outputs[0] if isinstance(outputs, tuple) else outputs
 

@@ -38,7 +38,7 @@ _LAPTOP: Mapping[str, Any] = {
     "updates": 3000,
     "batch": 128,
 }
-_RATES = Tuning("learning_rate", (1e-3, 2e-3, 4e-3))
+_RATES = Tuning("learning_rate", (1e-3, 2e-3, 4e-3), share=0.5)
 _SCALES: Mapping[Scale, Mapping[str, Any]] = {"laptop": _LAPTOP}
 
 A5 = Table(

@@ -10,19 +10,22 @@ from typing import Any, final
 class Tuning:
     """An argument, its values and the seed of the trials.
 
-    Each row is run once with every value, as long as any run of it, and takes the value whose run has
-    the largest merit (``Reading.merit``); among equals the one named first. All rows have the same
-    number of trials, and no trial is among the runs of the table.
+    Each row is run once with every value and takes the value whose run has the largest merit
+    (``Reading.merit``); among equals the one named first. All rows have the same number of trials of
+    the same length, and no trial is among the runs of the table.
 
     Args:
         argument: of the experiment.
         values: tried for every row, at least one.
         seed: of the trials; larger than that of any run of the table.
+        share: of a run's updates that a trial has, in (0, 1]: where whole runs all reach the top, shorter
+            ones can still be told apart.
     """
 
     argument: str
     values: tuple[Any, ...]
     seed: int = 100
+    share: float = 1.0
 
     def trials(self) -> Iterator[dict[str, Any]]:
         """The arguments of each trial, the seed apart."""

@@ -7,7 +7,13 @@ from .families import quaternion as quaternion
 from .families import special_linear_2_3 as special_linear_2_3
 from .families import symmetric as symmetric
 from .finite import FiniteGroup as FiniteGroup
+from .matrix import MatrixGroup as MatrixGroup
 from .names import named as named
+from .orthogonal import Orthogonal as Orthogonal
+from .orthogonal import SpecialOrthogonal as SpecialOrthogonal
 from .permutation import from_cycles as from_cycles
 from .permutation import generated_by as generated_by
 from .product import direct_product as direct_product
+from .torus import Torus as Torus
+from .unitary import SpecialUnitary as SpecialUnitary
+from .unitary import Unitary as Unitary

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 
 
 @final
@@ -76,4 +77,6 @@ def residual_linear(
     weight: Float[Tensor, "width inner"],
 ) -> Float[Tensor, "batch length width"]:
     """A residual and a linear layer in one matrix product: the sum costs no pass of its own."""
+    if torch.is_autocast_enabled(x.device.type):
+        return residual + linear(x, weight)  # the joint product would round the residual to the narrow type
     return torch.addmm(residual.flatten(0, -2), x.flatten(0, -2), weight.mT).view(residual.shape)

@@ -1,9 +1,13 @@
+from .group_rnn import GroupRNN as GroupRNN
+from .group_transformer import GroupTransformer as GroupTransformer
 from .looped_transformer import Coda as Coda
 from .looped_transformer import LoopedTransformer as LoopedTransformer
 from .looped_transformer import Prelude as Prelude
+from .lstm import LSTM as LSTM
 from .oracle import Oracle as Oracle
 from .parcae import from_published as from_published
 from .parcae import parcae_transformer as parcae_transformer
+from .transformer import Transformer as Transformer
 from .value_layers import AlignedValues as AlignedValues
 from .value_layers import PublishedValues as PublishedValues
 from .value_layers import ValueLayers as ValueLayers

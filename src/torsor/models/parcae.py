@@ -23,6 +23,7 @@ def parcae_transformer(
     layers: tuple[int, int, int] = (1, 1, 1),
     value_embeddings: ValueLayers | None = None,
     grad_steps: int | None = None,
+    recompute: bool = False,
     seed: int = 0,
 ) -> LoopedTransformer:
     """A looped transformer in the published layout, as wide as its transition, with the published initial values.
@@ -39,6 +40,8 @@ def parcae_transformer(
         value_embeddings: the layers that read value embeddings: ``AlignedValues()`` for a language
             model, ``PublishedValues()`` to follow the published code where the two differ; None for none.
         grad_steps: loops that the gradient passes through, the last ones; None for all.
+        recompute: whether the backward pass computes each loop again, from its first state, in place of
+            keeping what is inside it: less memory for a third more time.
         seed: of the initial weights.
 
     Raises:
@@ -65,6 +68,7 @@ def parcae_transformer(
         coda=Coda(width, coda),
         readout=readout,
         grad_steps=grad_steps,
+        recompute=recompute,
     )
     model.reset_parameters(torch.Generator().manual_seed(seed))
     return model

@@ -24,7 +24,10 @@ class Depth(ABC):
 
     @abstractmethod
     def per_sequence(self, seed: int, update: int, batch: int) -> Int[Tensor, "batch"]:
-        """Steps of every sequence of a batch; the same for the same arguments, on any machine."""
+        """Steps of every sequence of a batch; the same for the same arguments, on any machine.
+
+        Those of a larger batch begin with those of a smaller one.
+        """
 
     @abstractmethod
     def scaled(self, fraction: float) -> "Depth":

@@ -1,6 +1,11 @@
 from .base import IGNORED as IGNORED
 from .base import Batch as Batch
 from .base import Task as Task
+from .bits_per_character import BitsPerCharacter as BitsPerCharacter
+from .bits_per_character import bits_in_windows as bits_in_windows
+from .bits_per_character import bits_with_state as bits_with_state
+from .characters import Characters as Characters
+from .corpus import Corpus as Corpus
 from .proportion import Proportion as Proportion
 from .scores import Scores as Scores
 from .scores import score as score

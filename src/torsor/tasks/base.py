@@ -44,7 +44,7 @@ class Task(ABC):
 
     * a batch depends on the task, the number of the update and the size alone: training resumes
       exactly without a saved iterator;
-    * the evaluation batch is drawn from a random stream that no training batch uses;
+    * the evaluation batch shares no random stream with any training batch;
     * tokens are in ``0 .. vocabulary - 1``, and targets in ``0 .. classes - 1`` or -100.
 
     To add a task: a final class with the four members below, and one line in ``tests/cases.py``.

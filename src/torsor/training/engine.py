@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import final
 
@@ -32,8 +33,16 @@ class Engine(ABC):
         """Prepare both for training, once; the loop calls what is returned in their place."""
 
     @abstractmethod
-    def share(self, rows: Tensor) -> Tensor:
-        """The rows of a whole batch that this process computes, on the device of its model."""
+    def rows(self, size: int) -> slice:
+        """The rows of a batch of ``size`` that this process computes; both ends are given."""
+
+    @abstractmethod
+    def place(self, tensor: Tensor) -> Tensor:
+        """The tensor on the device of this process's model."""
+
+    @abstractmethod
+    def precision(self) -> AbstractContextManager[object]:
+        """What the forward pass runs in: nothing, or autocast to a narrower type."""
 
     @abstractmethod
     def backward(self, loss: Float[Tensor, ""]) -> None:
@@ -60,12 +69,22 @@ class Engine(ABC):
 class SingleProcess(Engine):
     """One process on one device: the device on which the model's parameters are.
 
+    Args:
+        autocast: the type that the layers' matrix products are computed in, ``torch.bfloat16``; None for
+            the parameters' own. The state that is carried, rates and group arithmetic stay in float32.
+
+    Raises:
+        ValueError: when ``autocast`` is another type.
+
     Example:
         >>> SingleProcess().is_main
         True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, autocast: torch.dtype | None = None) -> None:
+        if autocast not in {None, torch.bfloat16}:
+            raise ValueError(f"autocast must be torch.bfloat16 or None, got {autocast}")
+        self._autocast = autocast
         self._device = torch.device("cpu")
 
     @property
@@ -76,8 +95,16 @@ class SingleProcess(Engine):
         self._device = next(model.parameters()).device
         return model, optimizer
 
-    def share(self, rows: Tensor) -> Tensor:
-        return rows.to(self._device)
+    def rows(self, size: int) -> slice:
+        return slice(0, size)
+
+    def place(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self._device)
+
+    def precision(self) -> AbstractContextManager[object]:
+        if self._autocast is None:
+            return nullcontext()
+        return torch.autocast(self._device.type, dtype=self._autocast)
 
     def backward(self, loss: Float[Tensor, ""]) -> None:
         loss.backward()

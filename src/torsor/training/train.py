@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from time import perf_counter
 
 import torch
@@ -15,8 +16,11 @@ from torsor.training.plan import Plan
 from torsor.training.record import Record
 from torsor.training.state import TrainState
 
-Forward = Callable[[nn.Module, Tensor, int], Tensor]
-"""``forward(model, tokens, update)`` gives the logits; what it draws at random, ``update`` fixes."""
+Forward = Callable[[nn.Module, Tensor, int, slice], Tensor]
+"""``forward(model, tokens, update, rows)`` gives the logits of some rows of the update's batch.
+
+What it draws at random, ``update`` and ``rows`` fix, so that a batch in parts is the batch in one.
+"""
 
 
 class NonFiniteLoss(ArithmeticError):  # noqa: N818 - it says what happened, and is caught by that name
@@ -37,7 +41,9 @@ class NonFiniteLoss(ArithmeticError):  # noqa: N818 - it says what happened, and
         )
 
 
-def call(model: nn.Module, tokens: Int[Tensor, "batch length"], update: int) -> Float[Tensor, "batch length classes"]:
+def call(
+    model: nn.Module, tokens: Int[Tensor, "batch length"], update: int, rows: slice
+) -> Float[Tensor, "batch length classes"]:
     """The default forward pass: ``model(tokens)``, the same at every update."""
     return model(tokens)
 
@@ -55,19 +61,21 @@ def train(
     Update :math:`u` computes the mean cross entropy over the scored labels of ``task.batch(u,
     plan.batch)``, cut to the curriculum's length, and takes one step of the optimizer. Whoever draws
     from the generator may save, evaluate or stop between two records; the model is put back into
-    training mode. To resume is to begin again with a state that was loaded.
+    training mode. To resume is to begin again with a state that was loaded. Where the plan cuts a batch
+    into parts, each goes forward and backward by itself, which takes less memory; their gradients add up.
 
     Guarantees, each a test in ``tests/laws/test_training_laws.py``:
 
     * two runs are bitwise equal, and so is a run that was saved and resumed;
     * the loss weighs every scored label equally, whatever sequence it stands in;
+    * a batch in parts gives the loss and the gradient of the batch in one, up to rounding;
     * an update with a loss or gradient that is not finite leaves parameters and moments as they were.
 
     Args:
         state: what moves; it is at the update of the latest record whenever the generator waits.
         task: where batches come from, a pure function of the update's number.
         plan: how far, how fast and on how much.
-        forward: ``forward(model, tokens, update)`` gives the logits; the default calls the model.
+        forward: ``forward(model, tokens, update, rows)`` gives the logits; the default calls the model.
         engine: the machine; a single process by default.
 
     Yields:
@@ -103,14 +111,19 @@ def train(
         if not labels:
             raise ValueError(f"a batch must have a scored target, that of update {state.update + 1} has none")
 
-        logits = forward(model, engine.share(tokens), state.update)
-        # Divided by the labels of the whole batch, so that neither processes nor ragged rows change their weight.
-        loss = _summed(logits, engine.share(targets)) / labels
         optimizer.zero_grad()
-        engine.backward(loss)
+        loss = torch.zeros(())
+        for rows in _parts(engine.rows(len(tokens)), plan.parts):
+            with engine.precision():
+                logits = forward(model, engine.place(tokens[rows]), state.update, rows)
+            # Divided by the labels of the whole batch, so that neither processes nor parts nor ragged rows
+            # change their weight.
+            own = _summed(logits, engine.place(targets[rows])) / labels
+            engine.backward(own)
+            loss = own.detach() + loss.to(own)
         norm = engine.clip(parameters, plan.clip)
         # One wait for the device per update: both numbers must be seen before the step.
-        loss_value, norm_value = torch.stack((engine.total(loss.detach()), norm)).tolist()
+        loss_value, norm_value = torch.stack((engine.total(loss), norm)).tolist()
         if not (math.isfinite(loss_value) and math.isfinite(norm_value)):
             raise NonFiniteLoss(state.update + 1, loss_value, norm_value)
         optimizer.step()
@@ -126,6 +139,13 @@ def train(
             tokens=tokens.numel(),
             seconds=perf_counter() - started,
         )
+
+
+def _parts(rows: slice, count: int) -> list[slice]:
+    """At most ``count`` stretches of the rows, as equal as they can be, none of them empty."""
+    size = rows.stop - rows.start
+    edges = [rows.start + size * part // count for part in range(count + 1)]
+    return [slice(start, stop) for start, stop in pairwise(edges) if start < stop]
 
 
 def _cut(rows: Int[Tensor, "batch positions"], length: int | None) -> Int[Tensor, "batch cut"]:

@@ -1,0 +1,165 @@
+"""Subgroups of U(d): character models whose state is an element of a group, and their baselines."""
+
+from typing import TYPE_CHECKING, Literal
+
+from torsor.experiments.experiment import Experiment, with_defaults
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from torsor.experiments.study import Study
+    from torsor.groups import MatrixGroup
+    from torsor.layers import MixingKind
+    from torsor.tasks import Corpus
+
+Text = Literal["tiny-shakespeare", "penn-treebank"]
+Kind = Literal["group-transformer", "transformer", "group-rnn", "lstm"]
+GroupName = Literal["O", "SO", "U", "SU", "T"]
+MixingName = Literal["identity", "bch", "linear"]
+
+
+def characters(
+    *,
+    text: Text = "tiny-shakespeare",
+    split: Literal["80-10-10", "90-5-5", "90-10"] = "80-10-10",
+    model: Kind = "group-transformer",
+    width: int = 16,
+    group: GroupName = "O",
+    mixing: MixingName = "linear",
+    layers: int = 2,
+    heads: int = 1,
+    reflected: float = 0.5,
+    context: int = 128,
+    updates: int = 4500,
+    batch: int = 64,
+    learning_rate: float = 5e-3,
+    weight_decay: float = 0.0,
+    warmup: int = 100,
+    decay: float = 1.0,
+    clip: float = 1.0,
+    seed: int = 0,
+) -> "Study":
+    """Name the next character of a text.
+
+    The protocol is ours where the paper's is not known; ``docs/papers.md`` says which is which.
+
+    Args:
+        text: the text; torsor data fetch NAME brings it.
+        split: how one text is cut into training, validation and test; Penn Treebank comes in three files.
+        model: the paper's model or its baseline: attention or recurrence.
+        width: size of the state: of the group's matrices, of the baseline's vectors.
+        group: orthogonal, special orthogonal, unitary, special unitary, or the torus of so many phases.
+        mixing: what tangents of a group model go through.
+        layers: of the two transformers.
+        heads: of the baseline transformer.
+        reflected: probability that an element of O(d) lies in its second component.
+        context: characters of a training window.
+        updates: optimizer updates.
+        batch: windows per update.
+        learning_rate: peak rate of AdamW.
+        weight_decay: decay of matrices.
+        warmup: updates of linear warm-up.
+        decay: fraction of the updates over which the rate falls to zero.
+        clip: largest norm of the gradient.
+        seed: seed of weights and batches.
+    """
+    from torsor.experiments.study import Study
+    from torsor.experiments.text_examination import Carried, TextExamination, Windows
+    from torsor.tasks import Characters
+    from torsor.training import Plan, Schedule, adamw
+
+    task = Characters(_corpus(text, split), context, seed=seed)
+    built, label = _model(model, task.vocabulary, width, group, mixing, layers, heads, reflected, seed)
+    return Study(
+        label=label,
+        model=built,
+        optimizer=adamw(built, learning_rate, weight_decay=weight_decay),
+        task=task,
+        plan=Plan(updates=updates, batch=batch, clip=clip, schedule=Schedule(warmup=warmup, decay=decay)),
+        examination=TextExamination(task, text, Carried() if model in RECURRENT else Windows(context)),
+        seed=seed,
+    )
+
+
+RECURRENT = ("group-rnn", "lstm")
+
+
+def _corpus(text: Text, split: Literal["80-10-10", "90-5-5", "90-10"]) -> "Corpus":
+    from torsor.tasks import Corpus
+    from torsor.text import texts_of
+
+    parts = texts_of(text)
+    return Corpus.cut(*parts, split=split) if len(parts) == 1 else Corpus(*parts)
+
+
+def _model(
+    kind: Kind,
+    vocabulary: int,
+    width: int,
+    group: GroupName,
+    mixing: MixingName,
+    layers: int,
+    heads: int,
+    reflected: float,
+    seed: int,
+) -> "tuple[nn.Module, str]":
+    from torsor.models import LSTM, GroupRNN, GroupTransformer, Transformer
+
+    match kind:
+        case "transformer":
+            return Transformer(vocabulary, width, layers, heads, seed=seed), f"Transformer (ALiBi), width {width}"
+        case "lstm":
+            return LSTM(vocabulary, width, seed=seed), f"LSTM, {width} units"
+        case "group-transformer":
+            states, mix, label = _group(group, width), _mixing(mixing), f"OSMFormer on {group}({width}), {mixing}"
+            return GroupTransformer(states, vocabulary, layers, mix, reflected=reflected, seed=seed), label
+        case "group-rnn":
+            states, mix, label = _group(group, width), _mixing(mixing), f"OSM-RNN on {group}({width}), {mixing}"
+            return GroupRNN(states, vocabulary, mix, reflected=reflected, seed=seed), label
+
+
+def _group(name: GroupName, width: int) -> "MatrixGroup":
+    from torsor.groups import Orthogonal, SpecialOrthogonal, SpecialUnitary, Torus, Unitary
+
+    match name:
+        case "O":
+            return Orthogonal(width)
+        case "SO":
+            return SpecialOrthogonal(width)
+        case "U":
+            return Unitary(width)
+        case "SU":
+            return SpecialUnitary(width)
+        case "T":
+            return Torus(width)
+
+
+def _mixing(name: MixingName) -> "MixingKind":
+    from torsor.layers import BCHMixing, IdentityMixing, LinearMixing
+
+    match name:
+        case "identity":
+            return IdentityMixing
+        case "bch":
+            return BCHMixing
+        case "linear":
+            return LinearMixing
+
+
+CHARACTERS = (
+    Experiment(
+        "subgroups/tiny-shakespeare-100k",
+        "Tiny Shakespeare, some 100,000 parameters: a transformer with orthogonal states, or the baseline.",
+        with_defaults(characters, text="tiny-shakespeare"),
+    ),
+    Experiment(
+        "subgroups/penn-treebank-100k",
+        "Penn Treebank as raw characters, some 100,000 parameters.",
+        with_defaults(characters, text="penn-treebank", width=17),
+    ),
+    Experiment(
+        "subgroups/tiny-shakespeare-recurrent",
+        "Tiny Shakespeare, some 52,000 parameters: a recurrent network with an orthogonal state, or an LSTM.",
+        with_defaults(characters, text="tiny-shakespeare", model="group-rnn"),
+    ),
+)

@@ -1,0 +1,25 @@
+"""Group arithmetic in float32 or float64, whatever the model around it is cast to."""
+
+import torch
+from torch import Tensor
+
+
+def full_precision(x: Tensor) -> torch.autocast:
+    """A context in which autocast is off on the device of ``x``: half precision would leave the group."""
+    return torch.autocast(x.device.type, enabled=False)
+
+
+def full_dtype() -> torch.dtype:
+    """PyTorch's default type, but float32 where that is a half precision."""
+    return torch.promote_types(torch.get_default_dtype(), torch.float32)
+
+
+def normal(std: float, *shape: int, generator: torch.Generator | None) -> Tensor:
+    """Independent normal numbers of type ``full_dtype()``.
+
+    Args:
+        std: standard deviation.
+        shape: of the draw.
+        generator: of the draw; None takes torch's global one.
+    """
+    return torch.empty(shape, dtype=full_dtype()).normal_(std=std, generator=generator)

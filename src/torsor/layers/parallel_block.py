@@ -1,0 +1,54 @@
+"""A layer of the group transformer in one move, along the attended and the own tangent joined."""
+
+from typing import final
+
+import torch
+from jaxtyping import Float, Inexact
+from torch import Tensor, nn
+
+from torsor.groups import MatrixGroup
+from torsor.layers.full_precision import normal
+from torsor.layers.group_attention import GroupAttention
+from torsor.layers.group_block import GroupBlock
+from torsor.layers.mixing import MixingKind
+from torsor.layers.tangent import TangentSource, move, own_tangent
+
+
+@final
+class ParallelBlock(GroupBlock):
+    r"""Both tangents of ``SerialBlock`` taken at one state, :math:`H_i \leftarrow H_i \exp(\text{join}(T_1 a, T_2 f))`.
+
+    Here :math:`a = \Pi(H_i^* A_i) + b_1` and :math:`f = \Pi(H_i) + b_2`, and :math:`T_1, T_2` are the
+    mixing's maps of two places. As many parameters as ``SerialBlock``; where the maps are the identity
+    and the mixing has no bracket, one of the two drives is redundant.
+
+    Arguments are those of ``SerialBlock``.
+    """
+
+    def __init__(
+        self,
+        group: MatrixGroup,
+        mixing: MixingKind,
+        generator: torch.Generator | None = None,
+        *,
+        position_tangent: TangentSource = own_tangent,
+    ) -> None:
+        super().__init__()
+        self.group = group
+        self.attention = GroupAttention(group)
+        self.position_tangent = position_tangent
+        self.mixing = mixing(group, 2, generator)
+        self.attention_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
+        self.position_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
+
+    def forward(
+        self,
+        states: Inexact[Tensor, "batch length ..."],
+        tokens: Inexact[Tensor, "batch length ..."],
+        past: Float[Tensor, "batch past ambient"] | None = None,
+    ) -> tuple[Inexact[Tensor, "batch length ..."], Float[Tensor, "batch seen ambient"]]:
+        context, seen = self.attention(states, past)
+        attended = self.group.relative(states, context) + self.attention_drive
+        own = self.position_tangent(self.group, states, tokens) + self.position_drive
+        tangent = self.mixing.join(self.mixing.transform(attended, 0), self.mixing.transform(own, 1))
+        return move(self.group, states, tangent), seen

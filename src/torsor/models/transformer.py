@@ -1,0 +1,135 @@
+"""The attention baseline: a small transformer of the standard layout, with a learned slope instead of positions."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from torsor.layers.alibi import standard_slopes
+from torsor.layers.layer_norm_block import LayerNormBlock, PreNormBlock
+from torsor.models.requirements import require_sizes, require_state, require_tokens
+
+
+@final
+class Transformer(nn.Module):
+    r"""Tokens embedded with a bias, blocks of attention and a two-layer network, a matrix with bias to the logits.
+
+    With a width :math:`d`, a vocabulary of :math:`V`, :math:`L` layers and :math:`H` heads there are
+    :math:`(V + 1) d + L (8 d^2 + 11 d + H) + V (d + 1)` parameters; the norms have weights and biases, and
+    there is none after the last block. Matrices and their biases start uniform as torch draws them;
+    the matrix to queries, keys and values by Xavier's rule with bias zero.
+
+    Guarantees, each a test in ``tests/laws/test_group_model_laws.py``:
+
+    * causal: a token changes no logits before it;
+    * it runs at lengths it was never trained at;
+    * a batch equals its sequences alone;
+    * a sequence in pieces or token by token equals the sequence in one.
+
+    Args:
+        vocabulary: number of tokens, in and out.
+        width: of the residual stream, a multiple of ``heads``.
+        layers: number of blocks.
+        heads: of every attention.
+        block: ``PreNormBlock`` or ``PostNormBlock``.
+        seed: of the initial values.
+
+    Raises:
+        ValueError: when a size is below 1 or ``width`` is not a multiple of ``heads``.
+
+    Example:
+        >>> Transformer(vocabulary=5, width=8)(torch.tensor([[0, 3, 1]])).shape
+        torch.Size([1, 3, 5])
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        layers: int = 2,
+        heads: int = 1,
+        *,
+        block: Callable[[int, int], LayerNormBlock] = PreNormBlock,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        require_sizes(vocabulary=vocabulary, width=width, layers=layers, heads=heads)
+        self.vocabulary = vocabulary
+        self.width = width
+        self.embedding = nn.Linear(vocabulary, width)
+        self.blocks = nn.ModuleList([block(width, heads) for _ in range(layers)])
+        self.readout = nn.Linear(width, vocabulary)
+        self.reset_parameters(torch.Generator().manual_seed(seed))
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Give every parameter its initial value."""
+        for part in self.modules():
+            if isinstance(part, nn.Linear):
+                bound = 1 / math.sqrt(part.in_features)
+                part.weight.uniform_(-bound, bound, generator=generator)
+                part.bias.uniform_(-bound, bound, generator=generator)
+            elif isinstance(part, nn.LayerNorm):
+                part.reset_parameters()
+        for part in self.blocks:
+            if isinstance(part, LayerNormBlock):
+                attention = part.attention
+                nn.init.xavier_uniform_(attention.joined.weight, generator=generator)
+                attention.joined.bias.zero_()
+                attention.slope.copy_(torch.tensor(standard_slopes(attention.heads)))
+
+    def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length vocabulary"]:
+        """Logits of the next token at every position.
+
+        Args:
+            tokens: integers below the vocabulary.
+
+        Raises:
+            ValueError: when tokens are out of range, of another type, or empty.
+        """
+        return self._continue(tokens, None)[0]
+
+    def initial_state(self, batch: int) -> tuple[Float[Tensor, "batch past keys_values"], ...]:
+        """The state before the first token: for each block its keys and values, of which there are none."""
+        return tuple(self.readout.weight.new_zeros(batch, 0, 2 * self.width) for _ in self.blocks)
+
+    def extend(
+        self, tokens: Int[Tensor, "batch length"], state: Sequence[Float[Tensor, "batch past keys_values"]]
+    ) -> tuple[Float[Tensor, "batch length vocabulary"], tuple[Float[Tensor, "batch now keys_values"], ...]]:
+        """Read the next piece of a sequence: ``forward`` over all pieces joined, at the positions of this one.
+
+        Args:
+            tokens: of the piece.
+            state: ``initial_state``, or what the piece before returned; it grows with the positions.
+
+        Raises:
+            ValueError: as in ``forward``, and when the state is not one tensor "batch past keys_values" for each block.
+        """
+        shapes = [(tokens.shape[0], "past", 2 * self.width)] * len(self.blocks)
+        require_state(state, shapes, self.readout.weight.dtype)
+        return self._continue(tokens, state)
+
+    def step(
+        self, tokens: Int[Tensor, "batch"], state: Sequence[Float[Tensor, "batch past keys_values"]]
+    ) -> tuple[Float[Tensor, "batch vocabulary"], tuple[Float[Tensor, "batch now keys_values"], ...]]:
+        """Read one more token of every sequence; ``extend`` by a piece of one position.
+
+        Raises:
+            ValueError: as in ``extend``.
+        """
+        require_tokens(tokens, self.vocabulary, ("batch",))
+        logits, state = self.extend(tokens[:, None], state)
+        return logits[:, 0], state
+
+    def _continue(self, tokens: Tensor, state: Sequence[Tensor] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        require_tokens(tokens, self.vocabulary)
+        # a one-hot vector times the matrix is one of its columns
+        x, seen = embedding(tokens, self.embedding.weight.mT) + self.embedding.bias, []
+        for block, past in zip(self.blocks, state or [None] * len(self.blocks), strict=True):
+            x, so_far = block(x, past)
+            seen.append(so_far)
+        return self.readout(x), tuple(seen)

@@ -1,0 +1,11 @@
+from .datasets import DATASETS as DATASETS
+from .datasets import DataFile as DataFile
+from .datasets import DataSet as DataSet
+from .datasets import find_dataset as find_dataset
+from .fetching import fetch as fetch
+from .storage import DataError as DataError
+from .storage import MissingDataError as MissingDataError
+from .storage import data_folder as data_folder
+from .storage import path_of as path_of
+from .storage import read_text as read_text
+from .storage import texts_of as texts_of

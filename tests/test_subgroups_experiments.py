@@ -1,0 +1,149 @@
+"""The experiments of Subgroups of U(d): they train, score and resume on a made text, and their tables can be built."""
+
+import json
+import math
+import random
+
+import pytest
+import torch
+
+import torsor.text
+from torsor.cli import main
+from torsor.experiments.catalogue import EXPERIMENTS, TABLES
+from torsor.experiments.run_table import Order, complete, results
+
+SYMBOLS = "abcdefgh \n"
+TINY = {"context": 8, "updates": 6, "batch": 4, "warmup": 1}
+OPTIONS = "--context 8 --updates 6 --batch 4 --warmup 1 --threads 1"
+
+
+def made(characters: int, seed: int = 0) -> str:
+    """A text in which a character says what comes next, three times in four."""
+    chance = random.Random(seed)
+    text = [0]
+    for _ in range(characters - 1):
+        text.append((text[-1] + 1) % 10 if chance.random() < 0.75 else chance.randrange(10))
+    return "".join(SYMBOLS[index] for index in text)
+
+
+@pytest.fixture(autouse=True)
+def made_texts(monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    texts = {"tiny-shakespeare": (made(2000),), "penn-treebank": (made(1600), made(200, 1), made(200, 2))}
+    monkeypatch.setattr(torsor.text, "texts_of", texts.__getitem__)
+
+
+def run(command: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(command.split())
+    return caught.value.code
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name.startswith("subgroups/")])
+def test_every_row_of_the_paper_s_tables_trains_and_stands_beside_the_paper_s_numbers(name, tmp_path):
+    table = TABLES[name]
+    small = [{**row.arguments, "width": 4} for row in table.rows]
+    order = Order(table, table.rows, "laptop", 1, tmp_path, given={**TINY, "width": 4})
+
+    def silently(updates, path):
+        for _ in updates:
+            pass
+
+    complete(order, silently)
+    for row, content in zip(table.rows, results(order), strict=True):
+        for column, cell in content["columns"].items():
+            assert cell["paper"]["value"] == row.paper[column].value
+            (bits,) = cell["ours"]["bits"]["seeds"]
+            assert 0.5 < bits < 2 * math.log2(10)
+            assert cell["difference"] == pytest.approx(bits - row.paper[column].value)
+    assert len(small) == 2
+
+
+@pytest.mark.parametrize("model", ["transformer", "lstm", "group-transformer", "group-rnn"])
+def test_a_character_run_records_text_split_hash_and_how_it_was_scored(model, tmp_path, capsys):
+    path = tmp_path / "run"
+    assert run(f"train subgroups/tiny-shakespeare-100k --model {model} --width 4 {OPTIONS} --out {path}") == 0
+    out = capsys.readouterr().out
+    content = json.loads((path / "evaluation.json").read_text())
+    assert content["text"]["split"] == "80-10-10"
+    assert content["text"]["sha256"] in out
+    assert content["text"]["symbols"] == 10
+    for part in ("validation", "test"):
+        assert content[part]["characters"] == 199
+        assert f"{content[part]['bits_per_character']:.4f}" in out
+    carried = "carried" in content["test"]["protocol"]
+    assert carried == (model in {"lstm", "group-rnn"})
+    assert not (path / "geometry.json").exists()
+    assert run(f"measure {path}") == 2
+    assert "must hold a model with a transition" in capsys.readouterr().err
+
+
+def test_a_character_run_that_is_interrupted_ends_as_if_nobody_had(tmp_path, monkeypatch):
+    from torsor.experiments.study import WholePass
+
+    command = f"train subgroups/tiny-shakespeare-recurrent --width 4 {OPTIONS} --checkpoint-every 2"
+    assert run(f"{command} --out {tmp_path / 'whole'}") == 0
+    sound = WholePass.forward
+
+    def interrupted(self, model, tokens, update, rows):
+        if update == 5:
+            raise KeyboardInterrupt
+        return sound(self, model, tokens, update, rows)
+
+    monkeypatch.setattr(WholePass, "forward", interrupted)
+    assert run(f"{command} --out {tmp_path / 'cut'}") == 130
+    monkeypatch.setattr(WholePass, "forward", sound)
+    assert run(f"{command} --out {tmp_path / 'cut'}") == 0
+    for file in ("metrics.jsonl", "evaluation.json", "checkpoint/model.safetensors"):
+        assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+
+
+def test_generate_streams_text_of_the_run_s_symbols_the_same_for_the_same_seed(tmp_path, capsys):
+    path = tmp_path / "run"
+    assert run(f"train subgroups/tiny-shakespeare-recurrent --width 4 {OPTIONS} --out {path}") == 0
+    capsys.readouterr()
+    texts = []
+    for seed in (1, 1, 2):
+        assert run(f"generate {path} --prompt ab --characters 40 --seed {seed} --threads 1") == 0
+        texts.append(capsys.readouterr().out.removesuffix("\n"))
+    assert texts[0] == texts[1] != texts[2]
+    assert all(text.startswith("ab") and len(text) == 42 and set(text) <= set(SYMBOLS) for text in texts)
+    for options, words in (
+        ("--prompt xyz", "got 'x' at position 0"),
+        ("--characters 0", "characters must be at least 1, got 0"),
+        ("--temperature -1", "temperature must be finite and not negative, got -1.0"),
+    ):
+        assert run(f"generate {path} {options}") == 2
+        output = capsys.readouterr()
+        assert words in output.err
+        assert output.err.count("\n") == 1
+        assert not output.out
+    assert run("generate") == 2
+
+
+@pytest.mark.parametrize("group", ["O", "SO", "U", "SU", "T"])
+@pytest.mark.parametrize("mixing", ["identity", "bch", "linear"])
+def test_every_group_and_mixing_can_be_chosen_by_name(group, mixing):
+    experiment = EXPERIMENTS["subgroups/tiny-shakespeare-100k"]
+    study = experiment.build(**experiment.arguments(**TINY, group=group, mixing=mixing, width=4))
+    logits = study.step.forward(study.model, study.task.batch(0, 2).tokens, 0, slice(0, 2))
+    assert logits.shape == (2, 8, 10)
+    assert group in study.label
+    assert mixing in study.label
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--context 200", "context must be less than the 200 characters of the validation text, got 200"),
+        ("--width 1", "of at least 2, got 1"),
+        ("--width 0 --model lstm", "must be at least 1, got 0"),
+        ("--group X", "X"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing(options, words, tmp_path, capsys):
+    assert run(f"train subgroups/tiny-shakespeare-100k {options} --out {tmp_path / 'run'}") == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert not any(tmp_path.iterdir())
