@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from torsor.cli.whole import MaybeWhole, Whole, strict
+from torsor.cli.experiment_command import experiment_command
+from torsor.cli.whole import MaybeWhole, Whole
 from torsor.experiments.catalogue import EXPERIMENTS
 from torsor.experiments.experiment import Experiment, Scale, nearest
 
@@ -68,22 +69,8 @@ def typed_command() -> str:
     return shlex.join(["torsor", *sys.argv[1:]])
 
 
-def _sub_command(experiment: Experiment) -> Any:
-    def command(**given: Any) -> None:
-        start(experiment, given)
-
-    own = inspect.signature(experiment.build).parameters.values()
-    common = inspect.signature(_common).parameters.values()
-    read = [each.replace(annotation=strict(each.annotation)) for each in own]
-    command.__signature__ = inspect.Signature([*read, *common])  # pyright: ignore[reportFunctionMemberAccess]
-    own_help = inspect.cleandoc(experiment.build.__doc__ or "").partition("Args:")[2]
-    common_help = inspect.cleandoc(_common.__doc__ or "").partition("Args:")[2]
-    command.__doc__ = f"{experiment.summary}\n\nArgs:{own_help.rstrip()}{common_help.rstrip()}"
-    return command
-
-
 for _experiment in EXPERIMENTS.values():
-    app.command(_sub_command(_experiment), name=_experiment.name)
+    app.command(experiment_command(_experiment, start, _common), name=_experiment.name)
 
 
 @app.default

@@ -94,7 +94,7 @@ def carry_out(
         glance_every = max(1, study.plan.updates // GLANCES)
         scores = None
         try:
-            for record in train(state, study.task, study.plan, forward=study.step.forward):
+            for record in train(state, study.task, study.plan, forward=study.step.forward, engine=study.engine):
                 extra = study.step.notes(record.update - 1)
                 if record.update % glance_every == 0:
                     extra["evaluation"] = scores = study.examination.glance(study.model, record.update)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torsor.tasks import Task
-from torsor.training import Plan
+from torsor.training import Engine, Plan, SingleProcess
 from torsor.transitions import Transition
 
 
@@ -95,6 +95,7 @@ class Study:
         step: the forward pass of an update.
         transition: the part of the model that carries its state, which the diagnostics look at; None
             where there is no such part.
+        engine: the machine and its precision.
     """
 
     label: str
@@ -106,3 +107,4 @@ class Study:
     seed: int
     step: Step = field(default_factory=WholePass)
     transition: Transition | None = None
+    engine: Engine = field(default_factory=SingleProcess)

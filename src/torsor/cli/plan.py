@@ -1,0 +1,93 @@
+"""``torsor plan``: what a run would take, counted on the model itself before anything is started."""
+
+import inspect
+import json
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from torsor.cli.experiment_command import experiment_command
+from torsor.cli.tables import JsonFlag
+from torsor.cli.whole import Whole
+from torsor.experiments.catalogue import EXPERIMENTS
+from torsor.experiments.experiment import Experiment, Scale, nearest
+
+app = App(name="plan", help="Print parameters, operations, memory and time of an experiment's run; start nothing.")
+
+
+def _common(
+    *,
+    scale: Scale = "paper",
+    gpu: str = "h100",
+    gpus: Whole = 1,
+    as_json: JsonFlag = False,
+) -> None:
+    """Options of every experiment.
+
+    Args:
+        scale: size of the run: for a laptop, or the paper's.
+        gpu: accelerator whose data sheet the time is reckoned by: a100, h100, h200 or b200.
+        gpus: how many of them.
+        as_json: print JSON for programs.
+    """
+
+
+def _plan(experiment: Experiment, given: dict[str, Any]) -> None:
+    from torsor.experiments.accelerators import find_accelerator
+    from torsor.experiments.forecast import SHARE_OF_PEAK, forecast
+
+    common = {name: given.pop(name, p.default) for name, p in inspect.signature(_common).parameters.items()}
+    accelerator = find_accelerator(common["gpu"])
+    if common["gpus"] < 1:
+        raise ValueError(f"gpus must be at least 1, got {common['gpus']}")
+    study = experiment.build(**experiment.arguments(scale=common["scale"], **given))
+    batch = -(-study.plan.batch // common["gpus"])
+    whole = forecast(study)
+    seconds = whole.seconds(accelerator, common["gpus"])
+    kept = whole.kept_bytes * batch / study.plan.batch
+    held = whole.weight_bytes + whole.gradient_bytes + whole.optimizer_bytes + kept
+    content = whole.to_json() | {
+        "gpu": accelerator.name,
+        "gpus": common["gpus"],
+        "share_of_peak": SHARE_OF_PEAK,
+        "seconds": seconds,
+        "bytes_per_gpu": held,
+        "fits": held < accelerator.memory,
+    }
+    if common["as_json"]:
+        print(json.dumps(content))
+        return
+    print(study.label)
+    for name, value in _lines(content):
+        print(f"  {name:<28}{value}")
+    fits = "fits in" if content["fits"] else "DOES NOT FIT IN"
+    print(f"\n{held / 1e9:.2f} GB on each {fits} {accelerator.memory / 1e9:.0f} GB, without what lives for a moment.")
+    print(f"The time assumes {SHARE_OF_PEAK:.0%} of the data sheet's bfloat16 peak; only matrix products are counted.")
+
+
+def _lines(content: dict[str, Any]) -> list[tuple[str, str]]:
+    size = content["bytes"]
+    return [
+        ("parameters", f"{content['parameters']:,}"),
+        ("updates", f"{content['updates']:,}"),
+        ("tokens", f"{content['tokens']:,} ({content['tokens_per_update']:,} an update)"),
+        ("operations per token", f"{content['operations_per_token']:.3e} (forward and backward)"),
+        ("operations", f"{content['operations_per_update'] * content['updates']:.3e}"),
+        ("weights", f"{size['weights'] / 1e9:.3f} GB"),
+        ("gradients", f"{size['gradients'] / 1e9:.3f} GB"),
+        ("optimizer", f"{size['optimizer'] / 1e9:.3f} GB"),
+        ("kept for the backward pass", f"{size['kept_for_backward'] / 1e9:.3f} GB"),
+        (f"on {content['gpus']} x {content['gpu']}", f"{content['seconds'] / 3600:.2f} hours"),
+    ]
+
+
+for _experiment in EXPERIMENTS.values():
+    app.command(experiment_command(_experiment, _plan, _common), name=_experiment.name)
+
+
+@app.default
+def _unknown(*names: Annotated[str, Parameter(show=False)]) -> None:
+    """Print parameters, operations, memory and time of an experiment's run; start nothing."""
+    if not names:
+        raise ValueError(f"name an experiment: torsor plan EXPERIMENT; there are: {', '.join(EXPERIMENTS)}")
+    raise ValueError(f"there is no experiment {names[0]!r}{nearest(names[0], EXPERIMENTS)}")
