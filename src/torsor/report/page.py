@@ -1,29 +1,16 @@
 """The report page: run folders in, one HTML file out."""
 
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from torsor.report import curves, geometry, sentences, wording
+from torsor.report import curves, geometry, missing, sentences, wording
 from torsor.report.figure import Figure, Picture
 from torsor.report.read import read_run
-from torsor.report.rows import Row, gather, mean
+from torsor.report.rows import Row, gather
 from torsor.report.run import Run
-
-
-@final
-@dataclass(frozen=True)
-class Missing:
-    """What a run folder does not hold, and the command that would put it there (or "")."""
-
-    row: Row
-    run: Run
-    message: str
-    command: str
+from torsor.report.texts import texts_of
 
 
 def write_report(runs: Sequence[Path], path: Path, command: str) -> Path:
@@ -66,23 +53,26 @@ def _page(table: tuple[Row, ...], command: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(wording=wording, mean=mean, block_names=geometry.block_names, folder=_folder)
+    environment.globals.update(wording=wording, block_names=geometry.block_names)
+    words, texts = tuple(row for row in table if not row.reads_text), texts_of(table)
     return environment.get_template("template.html.j2").render(
         rows=table,
         command=command,
-        tasks=_tasks(table),
+        words=words,
+        texts=texts,
+        tasks=[*_tasks(words), *(texts.names if texts else ())],
         experiments=sorted({run.experiment for row in table for run in row.runs if run.experiment}),
-        depths=sorted({steps for row in table for steps in row.depths}),
-        trained={row.trained_steps for row in table},
-        at=sentences.reference_depths(table),
-        reading=sentences.reading(table),
+        depths=sorted({steps for row in words for steps in row.depths}),
+        trained={row.trained_steps for row in words},
+        at=sentences.reference_depths(words),
+        reading=[*(sentences.reading(words) if words else ()), *(texts.reading if texts else ())],
         geometry_reading=sentences.geometry_reading(table),
-        accuracy=_accuracy(table),
-        training=[figure for figure in (curves.loss(table), curves.gradient(table)) if figure],
+        accuracy=_accuracy(words),
+        training=[figure for figure in (curves.loss(words), curves.gradient(words)) if figure],
         lag=Figure("Cosine against lag", _LAG, curves.lag(table), "pair"),
         portraits=_portraits(table),
         glyphs=_glyphs(table),
-        missing=_missing(table),
+        missing=missing.of_words(words),
     )
 
 
@@ -134,26 +124,3 @@ def _glyphs(table: tuple[Row, ...]) -> dict[str, Picture]:
 def _tasks(table: tuple[Row, ...]) -> list[str]:
     found = dict.fromkeys(run.evaluation.task for row in table for run in row.runs if run.evaluation)
     return [wording.task_name(task) for task in found]
-
-
-def _missing(table: tuple[Row, ...]) -> dict[str, list[Missing]]:
-    """For each section of the page, the runs that have nothing for it."""
-    found: dict[str, list[Missing]] = {"evaluation": [], "metrics": [], "geometry": []}
-    for row in table:
-        for run in row.runs:
-            measure = f"torsor measure {_folder(run)}"
-            if run.evaluation is None and run.command and run.status != "finished":
-                found["evaluation"].append(
-                    Missing(row, run, "not scored: the run has not ended; go on with", run.command)
-                )
-            elif run.evaluation is None:
-                found["evaluation"].append(Missing(row, run, "not measured: run", measure))
-            if run.updates is None:
-                found["metrics"].append(Missing(row, run, "not recorded: the folder has no metrics.jsonl", ""))
-            if run.geometry is None:
-                found["geometry"].append(Missing(row, run, "not measured: run", measure))
-    return found
-
-
-def _folder(run: Run) -> str:
-    return shlex.quote(str(run.folder))

@@ -4,9 +4,26 @@ import json
 import math
 from pathlib import Path
 
-from torsor.report.run import Check, Depth, Evaluation, Geometry, Interval, Matrix, Run, Series, Spread, Task, Update
+from torsor.report.run import (
+    Check,
+    Depth,
+    Evaluation,
+    Examined,
+    Geometry,
+    Interval,
+    Matrix,
+    Part,
+    Run,
+    Series,
+    Spread,
+    Task,
+    Text,
+    TextScores,
+    Update,
+)
 
 FORMAT = 1
+PARTS = ("validation", "test")
 
 
 def read_run(folder: Path) -> Run:
@@ -28,6 +45,9 @@ def read_run(folder: Path) -> Run:
     seed = _integer(about.get("seed"))
     metrics, timing = _lines(folder / "metrics.jsonl"), _lines(folder / "timing.jsonl")
     evaluation, geometry = _json(folder / "evaluation.json"), _json(folder / "geometry.json")
+    arguments, checks = _object(about.get("arguments")), tuple(_checks(metrics or []))
+    scores = None if evaluation is None else _object(evaluation)
+    text = _text_learned(scores, checks, arguments)
     spent = [(_number(line.get("seconds")), _tokens(line)) for line in timing or []]
     seconds = [value for value, _ in spent if value is not None]
     tokens = [value for _, value in spent if value is not None]
@@ -36,7 +56,7 @@ def read_run(folder: Path) -> Run:
         # The seed is no part of a row's name: runs of one row differ in nothing else.
         label=_text(about.get("label")) or folder.resolve().name.removesuffix(f"-{seed}"),
         experiment=_text(about.get("experiment")) or "",
-        arguments=_object(about.get("arguments")),
+        arguments=arguments,
         seed=seed,
         versions={name: str(version) for name, version in _object(about.get("versions")).items()},
         threads=_integer(about.get("threads")),
@@ -44,10 +64,12 @@ def read_run(folder: Path) -> Run:
         command=_text(about.get("command")),
         parameters=_integer(about.get("parameters")),
         updates=None if metrics is None else tuple(_updates(metrics)),
-        checks=tuple(_checks(metrics or [])),
+        checks=checks,
         seconds=sum(seconds) if seconds else None,
         tokens=sum(tokens) if tokens else None,
-        evaluation=None if evaluation is None else _evaluation(_object(evaluation)),
+        evaluation=_evaluation(scores) if scores is not None and text is None else None,
+        text=text,
+        text_scores=_text_scores(scores, text) if scores is not None and text is not None else None,
         geometry=None if geometry is None else _geometry(_object(geometry)),
     )
 
@@ -73,9 +95,31 @@ def _checks(metrics: list[dict[str, object]]) -> list[Check]:
     for line in metrics:
         update, score = _integer(line.get("update")), _object(line.get("evaluation"))
         if update is not None and score:
-            joint, token, last = (_number(score.get(name)) for name in ("joint", "token", "last"))
-            found.append(Check(update, _integer(score.get("steps")), joint, token, last))
+            joint, token, last, bits = (_number(score.get(name)) for name in ("joint", "token", "last", "bits"))
+            found.append(Check(update, _integer(score.get("steps")), joint, token, last, bits))
     return found
+
+
+def _text_learned(
+    scores: dict[str, object] | None, checks: tuple[Check, ...], arguments: dict[str, object]
+) -> Text | None:
+    """The text that was learned, or None where it was words; before the scores, the looks at training tell which."""
+    if scores is not None:
+        if "text" not in scores:
+            return None
+        text = _object(scores["text"])
+        name, split, sha256 = (_text(text.get(key)) for key in ("name", "split", "sha256"))
+        return Text(name, split, sha256, _integer(text.get("symbols")))
+    # How the text is cut stands in the scores alone: an argument may ask for a split that a text does not have.
+    name = _text(arguments.get("text"))
+    return Text(name, None, None, None) if name or any(check.bits is not None for check in checks) else None
+
+
+def _text_scores(scores: dict[str, object], text: Text) -> TextScores:
+    found = {name: _object(scores.get(name)) for name in PARTS if name in scores}
+    parts = (Part(name, _integer(part.get("characters")), _text(part.get("protocol"))) for name, part in found.items())
+    bits = {name: _number(part.get("bits_per_character")) for name, part in found.items()}
+    return TextScores(Examined(text, tuple(parts)), bits)
 
 
 def _evaluation(data: dict[str, object]) -> Evaluation:

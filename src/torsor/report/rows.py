@@ -9,7 +9,8 @@ from typing import final
 
 from scipy.special import stdtrit
 
-from torsor.report.run import Depth, Interval, Run
+from torsor.report import wording
+from torsor.report.run import Depth, Examined, Interval, Run
 
 CONFIDENCE = 0.95
 
@@ -45,6 +46,20 @@ class Row:
         """Every depth at which some seed was evaluated."""
         return tuple(sorted({depth.steps for run in self.runs if run.evaluation for depth in run.evaluation.depths}))
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether a text was learned, and not words."""
+        return any(run.text for run in self.runs)
+
+    @property
+    def examined(self) -> Examined | None:
+        """The text and how it was scored, the same for every seed that was; None where none was."""
+        return next((run.text_scores.examined for run in self.runs if run.text_scores), None)
+
+    def bits(self, part: str) -> Mean | None:
+        """Bits per character of one part of the text, over seeds."""
+        return mean([run.text_scores.bits.get(part) for run in self.runs if run.text_scores])
+
     def at(self, steps: int) -> tuple[Depth, ...]:
         """The scores at one depth, one for each seed that has them."""
         found = (run.evaluation.at(steps) for run in self.runs if run.evaluation)
@@ -75,11 +90,14 @@ def mean(values: Sequence[float | None]) -> Mean | None:
 
 
 def gather(runs: Sequence[Run]) -> tuple[Row, ...]:
-    """Gather runs that differ in nothing but the seed, in the order in which the settings first appear."""
+    """Gather runs that differ in nothing but the seed, in the order in which the settings first appear.
+
+    Runs of one setting that were scored on other data, or by another protocol, are rows of their own.
+    """
     gathered: dict[str, list[Run]] = {}
     for run in runs:
         gathered.setdefault(json.dumps([run.experiment, run.label, _setting(run)], sort_keys=True), []).append(run)
-    settings = list(gathered.values())
+    settings = [alike for setting in gathered.values() for alike in _examined_alike(setting)]
     names = [setting[0].label for setting in settings]
     found = []
     for index, setting in enumerate(settings):
@@ -88,6 +106,16 @@ def gather(runs: Sequence[Run]) -> tuple[Row, ...]:
         seeds = sorted(setting, key=lambda run: (run.seed is None, run.seed or 0))
         found.append(Row(key, f"r{index % 6}", names[index] + _difference(setting[0], twins), tuple(seeds)))
     return tuple(found)
+
+
+def _examined_alike(runs: list[Run]) -> list[list[Run]]:
+    """Runs of one setting, parted by what they were scored on; those without scores go with the first."""
+    scored: dict[Examined, list[Run]] = {}
+    for run in runs:
+        if run.text_scores:
+            scored.setdefault(run.text_scores.examined, []).append(run)
+    first, *others = scored.values() or [[]]
+    return [[*first, *(run for run in runs if not run.text_scores)], *others]
 
 
 def _setting(run: Run) -> dict[str, object]:
@@ -100,4 +128,18 @@ def _difference(run: Run, twins: list[Run]) -> str:
     own = {"experiment": run.experiment, **_setting(run)}
     names = sorted({name for one in everything for name in one})
     different = [name for name in names if any(one.get(name) != own.get(name) for one in everything)]
-    return "".join(f", {name} {own[name]}" if name in own else f", no {name}" for name in different)
+    said = "".join(f", {name} {own[name]}" if name in own else f", no {name}" for name in different)
+    return said + _other_data(run, twins)
+
+
+def _other_data(run: Run, twins: list[Run]) -> str:
+    """What tells the data and the protocol of a row from those of the others of its name."""
+    if not run.text_scores:
+        return ""
+    scored = [twin.text_scores.examined for twin in twins if twin.text_scores]
+    own, said = run.text_scores.examined, ""
+    if any(other.text.sha256 != own.text.sha256 for other in scored):
+        said += f", {wording.data(own.text)}"
+    if any(other.protocol != own.protocol for other in scored):
+        said += f", {own.protocol}"
+    return said

@@ -53,6 +53,53 @@ class Evaluation:
 
 @final
 @dataclass(frozen=True)
+class Text:
+    """Which text a character model learned; the hash is over the split and all parts."""
+
+    name: str | None
+    split: str | None
+    sha256: str | None
+    symbols: int | None
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """A part of a text, how many of its characters were scored, and what the model had read before each of them."""
+
+    name: str
+    characters: int | None
+    protocol: str | None
+
+
+@final
+@dataclass(frozen=True)
+class Examined:
+    """What was scored and how: equal ones are the only ones whose bits per character may be compared."""
+
+    text: Text
+    parts: tuple[Part, ...]
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of all parts, or that of each where they differ."""
+        said = {part.name: part.protocol or "a protocol that is not recorded" for part in self.parts}
+        if len(set(said.values())) < 2:
+            return next(iter(said.values()), "nothing was scored")
+        return "; ".join(f"{name}: {protocol}" for name, protocol in said.items())
+
+
+@final
+@dataclass(frozen=True)
+class TextScores:
+    """``evaluation.json`` of a character model: bits per character by the name of the part."""
+
+    examined: Examined
+    bits: Mapping[str, float | None]
+
+
+@final
+@dataclass(frozen=True)
 class Spread:
     """A mean and a standard deviation over probes."""
 
@@ -104,12 +151,13 @@ class Check:
     joint: float | None
     token: float | None
     last: float | None
+    bits: float | None
 
 
 @final
 @dataclass(frozen=True)
 class Run:
-    """Everything a run folder holds; a file that is missing is None."""
+    """Everything a run folder holds; a file that is missing is None, and so is ``text`` where words were learned."""
 
     folder: Path
     label: str
@@ -126,4 +174,6 @@ class Run:
     seconds: float | None
     tokens: float | None
     evaluation: Evaluation | None
+    text: Text | None
+    text_scores: TextScores | None
     geometry: Geometry | None

@@ -27,7 +27,7 @@ def geometry_reading(rows: Sequence[Row]) -> Sentence:
     told = [[(row.label, row.css), (f" {wording.small(defect.value)}", "")] for row, defect in found if defect]
     if not told:
         return []
-    phrases = _listed(told)
+    phrases = listed(told)
     return [("Toeplitz defect of the trained transition over its own blocks: ", ""), *phrases, (".", "")]
 
 
@@ -71,7 +71,7 @@ def _sentence(task: Task, rows: list[Row]) -> Sentence:
         (f" gets {wording.percent(_joint(best, at))} of the {name} right at every position", ""),
     ]
     if told:
-        phrases += [(", ", ""), *_listed(told), ("; ", ""), (_overlap(scored, at), "")]
+        phrases += [(", ", ""), *listed(told), ("; ", ""), (_overlap(scored, at), "")]
     elif best.depths[-1] != at[best.key] and (deepest := best.joint(best.depths[-1])):
         phrases.append((f", and {wording.percent(deepest.value)} after {best.depths[-1]} steps", ""))
     return [*phrases, (".", "")]
@@ -101,7 +101,7 @@ def _overlap(scored: list[Row], at: dict[str, int]) -> str:
     return f"{which} 95\u202f% intervals {over} {verdict}"
 
 
-def _listed(items: list[list[Phrase]]) -> list[Phrase]:
+def listed(items: list[list[Phrase]]) -> list[Phrase]:
     """Items joined as English joins them: a, b and c."""
     phrases: list[Phrase] = []
     for index, item in enumerate(items):

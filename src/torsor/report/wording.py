@@ -2,7 +2,7 @@
 
 import math
 
-from torsor.report.run import Spread, Task
+from torsor.report.run import Spread, Task, Text
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NOTHING = "–"
@@ -10,6 +10,11 @@ NOTHING = "–"
 
 def fraction(value: float | None) -> str:
     """A share of one, with three digits."""
+    return NOTHING if value is None else f"{value:.3f}"
+
+
+def bits(value: float | None) -> str:
+    """Bits per character, with three digits after the point."""
     return NOTHING if value is None else f"{value:.3f}"
 
 
@@ -59,3 +64,16 @@ def task_name(task: Task) -> str:
     length = "words" if task.length is None else f"words of length {task.length}"
     letters = {"generators": "over the generators", "all": "over all elements", None: "over an unnamed alphabet"}
     return f"{length} {letters.get(task.alphabet, f'over {task.alphabet}')} of {task.group or 'an unnamed group'}"
+
+
+def text_name(text: Text) -> str:
+    """Which text it is and how it is cut into parts."""
+    name = text.name or "an unnamed text"
+    if text.split is None:
+        return name
+    return f"{name}, {text.split}" if " " in text.split else f"{name}, split {text.split}"
+
+
+def data(text: Text) -> str:
+    """The data by the beginning of its hash, enough to tell two texts apart."""
+    return f"data {text.sha256[:8]}" if text.sha256 else "data not recorded"
