@@ -37,6 +37,22 @@ def test_trace_attention_passes_gradcheck():
     assert torch.autograd.gradcheck(lambda x, *rest: trace_attention(x, x, *rest), inputs)
 
 
+@pytest.mark.parametrize("group", MATRIX_GROUPS)
+def test_the_bracket_with_one_drive_for_many_tangents_equals_the_bracket_with_each(group):
+    mixing = stirred(BCHMixing(MATRIX_GROUPS[group]()))
+    tangents, drive = torch.randn(40, mixing.group.algebra_dim), torch.randn(mixing.group.algebra_dim)
+    weight, results = torch.randn(tangents.shape), []
+    for right in (drive.requires_grad_(), drive.detach().expand(tangents.shape).requires_grad_()):
+        left = tangents.clone().requires_grad_()
+        joined = mixing(left, right)
+        left_grad, right_grad, own = torch.autograd.grad(
+            (joined * weight).sum(), (left, right, mixing.bracket_weight), materialize_grads=True
+        )
+        results.append((joined, left_grad, right_grad if right.ndim == 1 else right_grad.sum(0), own))
+    for one, each in zip(*results, strict=True):
+        assert_close(one, each)
+
+
 def _with_gradients(model, logits):
     weight = torch.linspace(-1, 1, logits.numel(), dtype=logits.dtype).view(logits.shape)
     return logits, *torch.autograd.grad((logits * weight).sum(), list(model.parameters()), allow_unused=True)
@@ -123,7 +139,7 @@ def _mixed(mixing, vector, drive, place, like):
 
 
 def _serial(block, states, towards):
-    means = list(_means(states, block.attention.temperature, block.attention.slope))
+    means = list(_means(states, block.attention.inverse_temperature, block.attention.slope))
     for state, mean, token in zip(states, means, towards, strict=True):
         vector = _coordinates(state.mH @ mean)
         state = _moved(state, _mixed(block.mixing, vector, block.attention_drive, 0, state))
@@ -142,7 +158,9 @@ def _joined(mixing, left, right, like):
 
 
 def _parallel(block, states, towards):
-    for state, mean in zip(states, _means(states, block.attention.temperature, block.attention.slope), strict=True):
+    for state, mean in zip(
+        states, _means(states, block.attention.inverse_temperature, block.attention.slope), strict=True
+    ):
         left = _transformed(block.mixing, _coordinates(state.mH @ mean) + block.attention_drive, 0)
         right = _transformed(block.mixing, _coordinates(state) + block.position_drive, 1)
         yield _moved(state, _joined(block.mixing, left, right, state))
@@ -157,7 +175,7 @@ def _two_heads(block, states, towards):
 
 
 def _tangent_network(block, states, towards):
-    means = list(_means(states, block.attention.temperature, block.attention.slope))
+    means = list(_means(states, block.attention.inverse_temperature, block.attention.slope))
     for state, mean in zip(states, means, strict=True):
         state = _moved(state, _coordinates(state.mH @ mean))
         inner = _mixed(block.mixing, _coordinates(state), block.inner_drive, 0, state)

@@ -333,6 +333,13 @@ def test_the_means_are_causal_and_lie_off_the_group(group):
     assert_close(before[:, 0], states[:, 0])
 
 
+def test_scores_of_similarity_start_between_minus_one_and_one(group):
+    attention, states = GroupAttention(group), group.flatten(group.random((40,)))
+    scores = attention.inverse_temperature * states @ states.T
+    assert_close(scores.diagonal(), torch.ones(40))
+    assert scores.abs().max() <= 1 + 1e-12
+
+
 def test_a_position_that_attends_to_itself_alone_does_not_move_without_a_drive(group):
     attention = GroupAttention(group)
     with torch.no_grad():
@@ -425,10 +432,12 @@ def test_bch_mixing_adds_half_of_its_weight_times_the_bracket(group):
     mixing = BCHMixing(group, places=2)
     with torch.no_grad():
         mixing.bracket_weight.fill_(0.7)
-    tangent, drive = torch.randn(5, group.algebra_dim), torch.randn(group.algebra_dim)
-    x, y = (_dense(group, group.from_coordinates(each)) for each in (tangent, drive))
-    expected = x + y + 0.35 * (x @ y - y @ x)
-    assert_close(_dense(group, group.from_coordinates(mixing(tangent, drive, 1))), expected)
+    for tangents in (1, 400):  # of many, the bracket with one drive is a matrix
+        tangent = torch.randn(tangents, group.algebra_dim)
+        for drive in (torch.randn(group.algebra_dim), torch.randn(tangents, group.algebra_dim)):
+            x, y = (_dense(group, group.from_coordinates(each)) for each in (tangent, drive))
+            expected = x + y + 0.35 * (x @ y - y @ x)
+            assert_close(_dense(group, group.from_coordinates(mixing(tangent, drive, 1))), expected)
 
 
 def test_bch_mixing_at_one_is_the_product_of_exponentials_up_to_third_order(group):
@@ -463,7 +472,7 @@ def test_on_a_torus_the_models_are_elementwise_phases():
     states = phases[TOKENS]
     similarity = torch.cos(states[:, :, None] - states[:, None]).sum(-1)
     at = torch.arange(7)
-    scores = block.attention.temperature * similarity - block.attention.slope * (at[:, None] - at)
+    scores = block.attention.inverse_temperature * similarity - block.attention.slope * (at[:, None] - at)
     weights = scores.masked_fill(at[:, None] < at, -torch.inf).softmax(-1)
     relative = (weights[..., None] * torch.sin(states[:, None] - states[:, :, None])).sum(2)
     states = states + relative @ block.mixing.weights[0].T + block.attention_drive

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from torsor.groups import MatrixGroup
 from torsor.layers.mixing import MixingKind
-from torsor.transitions.base import _Float32Island
+from torsor.transitions.base import Float32Island
 
 
-class GroupBlock(_Float32Island, ABC):
+class GroupBlock(Float32Island, ABC):
     """Move every state on a group by what it attends to and by what it is itself.
 
     Guarantees, each a law over every registered block in ``tests/laws/test_group_model_laws.py``:

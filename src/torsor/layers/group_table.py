@@ -9,11 +9,11 @@ from torch.nn.functional import embedding
 
 from torsor.groups import MatrixGroup
 from torsor.layers.full_precision import normal
-from torsor.transitions.base import _Float32Island
+from torsor.transitions.base import Float32Island
 
 
 @final
-class GroupTable(_Float32Island):
+class GroupTable(Float32Island):
     r"""Elements :math:`M_v = F^{\eta_v} \exp(\Pi(B_v))` with free real numbers :math:`B_v`.
 
     The signs :math:`\eta_v` choose the component of groups that have two; they are drawn once and not

@@ -11,10 +11,10 @@ from torch.nn.functional import linear
 
 from torsor.groups import MatrixGroup
 from torsor.layers.full_precision import full_dtype, full_precision, normal
-from torsor.transitions.base import _Float32Island
+from torsor.transitions.base import Float32Island
 
 
-class Mixing(_Float32Island, ABC):
+class Mixing(Float32Island, ABC):
     r"""Turn a relative tangent :math:`r` and a free drive :math:`b` into the tangent of a move.
 
     All are coordinates in the algebra of a group. Two operations make the move,
@@ -108,7 +108,13 @@ class BCHMixing(Mixing):
     def join(
         self, left: Float[Tensor, "*#batch algebra"], right: Float[Tensor, "*#batch algebra"]
     ) -> Float[Tensor, "*out algebra"]:
-        return left + right + self.bracket_weight / 2 * self.group.bracket(left, right)
+        dim = self.group.algebra_dim
+        with full_precision(left):
+            if right.ndim == 1 and left.numel() >= dim**2:
+                # the bracket with one drive for all is a matrix, cheaper than as many products as there are tangents
+                identity = torch.eye(dim, dtype=right.dtype, device=right.device)
+                return left @ (identity + self.bracket_weight / 2 * self.group.bracket(identity, right)) + right
+            return left + right + self.bracket_weight / 2 * self.group.bracket(left, right)
 
 
 @final

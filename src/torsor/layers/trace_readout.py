@@ -10,11 +10,11 @@ from torch.nn.functional import linear
 from torsor.groups import MatrixGroup
 from torsor.layers.full_precision import full_precision
 from torsor.layers.group_table import GroupTable
-from torsor.transitions.base import _Float32Island
+from torsor.transitions.base import Float32Island
 
 
 @final
-class TraceReadout(_Float32Island):
+class TraceReadout(Float32Island):
     r"""The logit of a class is :math:`\operatorname{Re} \operatorname{tr}(P_v^* H) + b_v`, :math:`P_v` on the group.
 
     Guarantees, each a test in ``tests/laws/test_group_model_laws.py``:

@@ -19,7 +19,7 @@ class TwoHeadBlock(GroupBlock):
     r"""Two heads that differ in their slope, :math:`H_i \leftarrow H_i \exp(\text{join}(a_1, a_2))`.
 
     Head :math:`h` has :math:`a_h = T_h \, \Pi(H_i^* A_i^{(h)}) + b_h`, where :math:`T_h` is the mixing's map of
-    its place and :math:`A_i^{(h)}` the mean of ``GroupAttention`` at temperature 1, which is not learned,
+    its place and :math:`A_i^{(h)}` the mean of ``GroupAttention`` at inverse temperature 1, which is not learned,
     and slope :math:`m_h`, at the start 0.5 and 0.05. As many parameters as ``SerialBlock``.
 
     Args:

@@ -1,9 +1,13 @@
 from .group_rnn import GroupRNN as GroupRNN
 from .group_transformer import GroupTransformer as GroupTransformer
+from .hybrid import Hybrid as Hybrid
+from .layered import LayeredModel as LayeredModel
 from .looped_transformer import Coda as Coda
 from .looped_transformer import LoopedTransformer as LoopedTransformer
 from .looped_transformer import Prelude as Prelude
 from .lstm import LSTM as LSTM
+from .m2rnn import M2RNN as M2RNN
+from .m2rnn_published import m2rnn_410m as m2rnn_410m
 from .oracle import Oracle as Oracle
 from .parcae import from_published as from_published
 from .parcae import parcae_transformer as parcae_transformer

@@ -14,11 +14,11 @@ from torsor.layers.mixing import LinearMixing, MixingKind
 from torsor.layers.recurrent_move import RecurrentMove, move_to_token
 from torsor.layers.trace_readout import TraceReadout
 from torsor.models.requirements import require_sizes, require_state, require_tokens
-from torsor.transitions.base import _Float32Island
+from torsor.transitions.base import Float32Island
 
 
 @final
-class GroupRNN(_Float32Island):
+class GroupRNN(Float32Island):
     r"""Carry a state on a group through time by moves along tangents, and read it out by similarity.
 
     .. math::

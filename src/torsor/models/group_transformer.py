@@ -16,11 +16,11 @@ from torsor.layers.serial_block import SerialBlock
 from torsor.layers.tangent import own_tangent
 from torsor.layers.trace_readout import TraceReadout
 from torsor.models.requirements import require_sizes, require_state, require_tokens
-from torsor.transitions.base import _Float32Island
+from torsor.transitions.base import Float32Island
 
 
 @final
-class GroupTransformer(_Float32Island):
+class GroupTransformer(Float32Island):
     r"""States :math:`H_i` on a group: the element of the token, moved by every layer, read out by similarity.
 
     There is no norm, no query, key, value or output matrix and no position: the group keeps states
@@ -170,7 +170,7 @@ def group_transformer_reference(
         if not isinstance(block, SerialBlock) or block.position_tangent is not own_tangent:
             raise ValueError(f"the reference is written for SerialBlock at its own tangent, got {type(block).__name__}")
         flat, attention = group.flatten(states), block.attention
-        mean = group.unflatten(trace_attention_reference(flat, flat, attention.temperature, attention.slope))
+        mean = group.unflatten(trace_attention_reference(flat, flat, attention.inverse_temperature, attention.slope))
         tangent = block.mixing(group.relative(states, mean), block.attention_drive, 0)
         states = moved(states, tangent)
         states = moved(states, block.mixing(group.to_coordinates(states), block.position_drive, 1))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torsor.maps import LinearMap
 
 
-class _Float32Island(nn.Module, ABC):
+class Float32Island(nn.Module, ABC):
     """A module whose parameters stay in float32 or float64 whatever the model around it is cast to.
 
     A rate of 1e-3 is 1 in bfloat16 and a slow group would not contract at all, so ``model.bfloat16()``
@@ -29,7 +29,7 @@ class _Float32Island(nn.Module, ABC):
         return super()._apply(keep_wide, recurse)
 
 
-class Transition(_Float32Island, ABC):
+class Transition(Float32Island, ABC):
     r"""Parameters of one linear map, the same at every step.
 
     ``transition()`` builds the map :math:`M`; a model calls it once in a forward pass and carries
@@ -60,7 +60,7 @@ class Transition(_Float32Island, ABC):
         """Build the map that writes an input during one step."""
 
 
-class InputTransition(_Float32Island, ABC):
+class InputTransition(Float32Island, ABC):
     """Parameters of one linear map for each token: the map has the batch axes of the tokens."""
 
     dim: int
