@@ -32,11 +32,18 @@ from torsor.groups import (
 from torsor.layers import (
     BCHMixing,
     BlockKind,
+    CachedAttention,
     IdentityMixing,
     LinearMixing,
+    LSTMLayer,
+    M2RNNLayer,
+    M2RNNStart,
+    MatrixHeads,
     MixingKind,
     ParallelBlock,
     PostNormBlock,
+    RotRNNLayer,
+    SequenceLayer,
     SerialBlock,
     TangentNetworkBlock,
     TwoHeadBlock,
@@ -48,14 +55,17 @@ from torsor.maps import Dense, Diagonal, LinearMap, Permutation, ScaledRotation
 from torsor.maps import Householder as Reflections
 from torsor.models import (
     LSTM,
+    M2RNN,
     AlignedValues,
     GroupRNN,
     GroupTransformer,
+    Hybrid,
+    LayeredModel,
     LoopedTransformer,
     Transformer,
     parcae_transformer,
 )
-from torsor.tasks import Characters, Corpus, Task, WordProblem
+from torsor.tasks import Characters, Corpus, PackedTokens, Task, WordProblem
 from torsor.transitions import (
     BlockConformal,
     BlockDecay,
@@ -198,6 +208,35 @@ SEQUENCE_MODELS: dict[str, Callable[[], nn.Module]] = {
     "group RNN, move by drive": lambda: stirred(GroupRNN(Orthogonal(4), vocabulary=7, recurrence=move_by_drive)),
 }
 
+# large enough at the start for every part of a small layer to be felt
+LIVELY = M2RNNStart(std=0.5, convolution_std=0.5)
+M2RNN_HEADS = {
+    "published": MatrixHeads.multi_value(3, key_dim=4, value_dim=3),
+    "one query for each": MatrixHeads(4, 2, 1, 2, 1, key_dim=3, value_dim=2),
+}
+
+# Layers that can be read on from a state; each has a width of 6.
+SEQUENCE_LAYERS: dict[str, Callable[[], SequenceLayer]] = {
+    "M²RNN": lambda: M2RNNLayer(6, M2RNN_HEADS["published"], start=LIVELY),
+    "M²RNN, grouped, free gradient": lambda: M2RNNLayer(6, M2RNN_HEADS["one query for each"], 2, None, start=LIVELY),
+    "M²RNN, no convolution, carry clipped": lambda: M2RNNLayer(
+        6, M2RNN_HEADS["published"], 1, 1e-3, "carry", start=LIVELY
+    ),
+    "attention": lambda: CachedAttention(6, heads=2, std=0.5),
+    "LSTM": lambda: LSTMLayer(6),
+    "RotRNN": lambda: RotRNNLayer(6, dim=8, heads=2),
+}
+
+# Models of lists of such layers; each has a vocabulary of 7.
+LAYERED_MODELS: dict[str, Callable[[], LayeredModel]] = {
+    "M²RNN": lambda: M2RNN(7, 6, heads=M2RNN_HEADS["published"], start=LIVELY),
+    "M²RNN, other classes": lambda: M2RNN(
+        7, 6, layers=1, heads=M2RNN_HEADS["one query for each"], classes=5, hidden=4, start=LIVELY
+    ),
+    "hybrid": lambda: Hybrid(7, [make() for make in SEQUENCE_LAYERS.values()], hidden=5, std=0.5),
+    "hybrid of attention alone": lambda: Hybrid(7, [CachedAttention(6, heads=3, std=0.5)], hidden=5, std=0.5),
+}
+
 GROUPS: dict[str, Callable[[], FiniteGroup]] = {
     "symmetric, one element": lambda: symmetric(1),
     "symmetric, two points": lambda: symmetric(2),
@@ -241,4 +280,10 @@ TASKS: dict[str, Callable[[], Task]] = {
     "words of one letter": lambda: WordProblem(cyclic(2), length=1),
     "characters of one text": lambda: Characters(Corpus.cut("".join(map(str, range(3000)))), context=8, seed=3),
     "characters of separate texts": lambda: Characters(Corpus("áb\n𝔸" * 60, "b𝔸" * 60), context=1),
+    "packed tokens": lambda: PackedTokens(
+        torch.arange(5000) % 50, torch.arange(900) % 49, context=8, entries=50, special=(0, 2), seed=3
+    ),
+    "packed tokens, fewer rows than a batch": lambda: PackedTokens(
+        torch.arange(20) % 7, torch.arange(101) % 7, context=1, entries=7
+    ),
 }

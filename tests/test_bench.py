@@ -1,4 +1,4 @@
-"""The timings of transitions: every row is there, and what is timed is what it is called."""
+"""The timings of transitions and exponentials: every row is there, and what is timed is what it is called."""
 
 import json
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from cases import TRANSITIONS
+from torsor.bench.exponential import errors, random_skew
 from torsor.bench.transitions import BASELINE, measure, one_by_one, reflections, transitions
 from torsor.cli import main
 from torsor.maps import Householder
@@ -79,3 +80,51 @@ def test_looped_prints_the_share_of_the_matrix_peak(monkeypatch, capsys):
         assert words in out
     assert run("bench looped --rounds 0") == 2
     assert capsys.readouterr().err == "torsor: rounds must be at least 1, got 0\n"
+
+
+def test_exponential_prints_how_many_times_as_fast_and_how_exact_both_are(monkeypatch, capsys):
+    torch.set_default_dtype(torch.float32)
+    cases = ((4, 8, torch.float32), (4, 2, torch.complex64))
+    monkeypatch.setattr("torsor.bench.exponential.CASES", cases)
+    assert run("bench exponential --rounds 1 --threads 1 --norm 3") == 0
+    out = capsys.readouterr().out
+    for words in ("norms up to 3, 1 threads; medians of 1 rounds", "times as fast", "complex64"):
+        assert words in out
+    assert run("bench exponential --rounds 1 --threads 1 --json") == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["dim"], row["batch"], row["numbers"]) for row in rows] == [(4, 8, "float32"), (4, 2, "complex64")]
+    for row in rows:
+        assert row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1]
+        assert row["ratio"] == pytest.approx(row["reference_seconds"] / row["seconds"])  # in a single round
+        assert 0 < row["error"] < 8
+        assert 0 < row["gradient_error"] < 1e-5
+
+
+def test_the_errors_of_an_exponential_are_those_that_it_makes():
+    skew = random_skew(4, 6, torch.float64, norm=3.0)
+    norms = torch.linalg.matrix_norm(skew, 2)
+    torch.testing.assert_close(norms, torch.linspace(0, 3, 6), rtol=0, atol=1e-12)
+    torch.testing.assert_close(skew, -skew.mT, rtol=0, atol=0)
+    cotangent = torch.randn(6, 4, 4)
+
+    def wrong(s):
+        return torch.linalg.matrix_exp(s) * (1 + 1e-6)
+
+    value, gradient = errors(wrong, skew, cotangent)
+    assert value * torch.finfo(torch.float64).eps == pytest.approx(1e-6, rel=1e-4)
+    assert gradient == pytest.approx(1e-6, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--rounds 0", "rounds must be at least 1, got 0"),
+        ("--norm 0", "norm must be positive and at most 1000, got 0.0"),
+        ("--norm nan", "norm must be positive and at most 1000, got nan"),
+    ],
+)
+def test_exponentials_that_cannot_be_timed_are_one_line(arguments, words, capsys):
+    assert run(f"bench exponential {arguments}") == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1

@@ -268,7 +268,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(SampledDepth, "forward", interrupted)
     assert run(f"{S3} {TINY} --out {tmp_path / 'run'}") == 130
-    assert capsys.readouterr().err == "torsor: interrupted; the same command goes on from the last checkpoint\n"
+    assert capsys.readouterr().err == "torsor: interrupted; the same command goes on from where it stood\n"
 
 
 def test_sizes_that_no_memory_holds_are_one_line(tmp_path, capsys):
@@ -318,6 +318,26 @@ def test_a_loss_that_is_not_finite_stops_with_the_update_s_number_and_keeps_the_
     assert run(command) == 0
     for name in ("metrics.jsonl", "checkpoint/model.safetensors"):
         assert (path / name).read_bytes() == (trained / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ("gpu", "device must be auto, cpu, cuda or cuda:N, got 'gpu'"),
+        ("meta", "device must be auto, cpu, cuda or cuda:N, got 'meta'"),
+        ("cuda:77", "device must be one of the"),
+    ],
+)
+def test_a_device_that_is_not_there_is_one_line_and_leaves_nothing(device, words, tmp_path, capsys):
+    assert run(f"{S3} {TINY} --device {device} --out {tmp_path / 'run'}") == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_device_of_a_run_is_recorded(trained):
+    assert json.loads((trained / "run.json").read_text())["about"]["device"].startswith(("cpu", "cuda"))
 
 
 def test_a_clock_that_is_set_back_changes_nothing(trained, tmp_path, monkeypatch):

@@ -39,7 +39,9 @@ def silently(updates, _path):
         pass
 
 
-WORDS = {name: table for name, table in TABLES.items() if name.startswith("rotate-the-loop/")}
+WORDS = {
+    name: table for name, table in TABLES.items() if table.experiment in {"rotate-the-loop/a5", "rotate-the-loop/s5"}
+}
 
 
 def test_every_row_can_be_built_at_both_scales():
@@ -122,7 +124,9 @@ def test_a_table_interrupted_anywhere_goes_on_and_runs_only_what_is_missing(tmp_
 
 
 def test_a_tuned_row_takes_the_value_whose_trial_did_best_and_no_trial_is_among_its_runs(tmp_path, monkeypatch):
-    table = replace(find_table("rotate-the-loop/a5"), tuning=Tuning("learning_rate", (1e-3, 2e-3, 4e-3), seed=7, share=0.5))
+    table = replace(
+        find_table("rotate-the-loop/a5"), tuning=Tuning("learning_rate", (1e-3, 2e-3, 4e-3), seed=7, share=0.5)
+    )
     rows = table.rows[:2]
     order = Order(table, rows, "laptop", 1, tmp_path, tuned=True, given=TINY)
     ran = []

@@ -299,8 +299,8 @@ def test_in_float32_the_error_of_the_exponential_grows_with_the_turns_and_that_o
         for chart in (Cayley, Exponential)
         for spread in (0.2, 40.0)
     }
-    assert error[Exponential, 0.2] < 2e-6
-    assert 7e-6 < error[Exponential, 40.0] < 2e-5
+    assert error[Exponential, 0.2] < 2e-7
+    assert 7e-7 < error[Exponential, 40.0] < 2e-6
     assert max(error[Cayley, 0.2], error[Cayley, 40.0]) < 5e-6
 
 

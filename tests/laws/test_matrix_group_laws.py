@@ -120,7 +120,7 @@ def test_the_dimensions_are_those_of_the_group(group, algebra, shape, components
     assert (group.dim, group.algebra_dim, group.shape) == (5, algebra, shape)
     assert (group.components, group.ambient_dim) == (components, ambient_dim)
     raw = torch.randn(*group.raw_shape, generator=drawn())
-    jacobian = torch.func.jacrev(lambda raw: group.flatten(group.element(raw)))(raw / 4)
+    jacobian = torch.autograd.functional.jacobian(lambda raw: group.flatten(group.element(raw)), raw / 4)
     rank = torch.linalg.matrix_rank(jacobian.reshape(ambient_dim, -1), rtol=1e-9)
     assert rank == algebra  # the elements around one fill as many dimensions as the algebra has
 
@@ -225,6 +225,51 @@ def test_the_exponential_of_the_algebra_lies_on_the_group(name, seed, size):
     assert group.distance(h).max() < 1e-12
     assert_close(dense(group, h), torch.linalg.matrix_exp(dense(group, x)), 1e-12 * max(1, size))
     assert_close(dense(group, h)[0], torch.from_numpy(expm(dense(group, x)[0].numpy())), 1e-12 * max(1, size))
+
+
+@every_group
+@given(seed=seeds, size=st.sampled_from([1e-9, 0.3, 3.0, 3e3]))
+def test_the_cayley_transform_of_the_algebra_lies_on_the_group(name, seed, size):
+    group = MATRIX_GROUPS[name]()
+    x = size * tangents(group, 3, seed=seed)
+    h = group.cayley(x)
+    assert group.distance(h).max() < 1e-12 * max(1, size)
+    assert_close(group.cayley(-x), group.inverse(h), 1e-12 * max(1, size))
+    one = torch.eye(dense(group, x).shape[-1])
+    expected = torch.linalg.inv(one - dense(group, x) / 2) @ (one + dense(group, x) / 2)
+    if isinstance(group, SpecialUnitary):  # where a root of the determinant is left out
+        root = torch.linalg.svd(expected.mH @ dense(group, h))
+        assert_close(root.S, torch.ones_like(root.S), 1e-11 * max(1, size))
+        expected = expected * ((expected.mH @ dense(group, h)).diagonal(dim1=-2, dim2=-1).mean(-1))[:, None, None]
+    assert_close(dense(group, h), expected, 1e-11 * max(1, size))
+    assert torch.equal(group.cayley(torch.zeros_like(x)), group.identity.expand_as(x))
+
+
+@every_group
+def test_cayley_and_the_exponential_agree_up_to_second_order(name):
+    group = MATRIX_GROUPS[name]()
+    x = tangents(group)
+    apart = [
+        torch.linalg.vector_norm(group.flatten(group.cayley(step * x) - group.exp(step * x))).item() / step**3
+        for step in (0.02, 0.01)
+    ]
+    assert apart[0] > 1e-4  # in third order they do not
+    assert apart[1] == pytest.approx(apart[0], rel=0.02)
+
+
+def test_the_plain_cayley_transform_leaves_the_special_unitary_group_from_three_dimensions_on():
+    for dim, leaves in ((2, False), (3, True)):
+        x = tangents(SpecialUnitary(dim))
+        assert (SpecialUnitary(dim).distance(Unitary(dim).cayley(x)) > 1e-2) == leaves
+        assert SpecialUnitary(dim).distance(SpecialUnitary(dim).cayley(x)) < 1e-13
+
+
+@every_group
+def test_the_gradients_of_both_charts_pass_finite_differences(name):
+    group = MATRIX_GROUPS[name]()
+    u = torch.randn(2, group.algebra_dim, requires_grad=True)
+    for chart in (group.exp, group.cayley):
+        assert torch.autograd.gradcheck(lambda u, chart=chart: group.flatten(chart(group.from_coordinates(u))), u)
 
 
 @every_group
@@ -416,6 +461,7 @@ def test_every_method_keeps_the_type_and_autocast_changes_nothing(name, real):
         x = group.from_coordinates(u)
         raw = torch.ones(group.raw_shape, dtype=real)
         elements = [x, group.compose(h, c), group.inverse(h), group.exp(x), group.project(h), group.identity_like(h)]
+        elements.append(group.cayley(x))
         elements += [group.element(raw), group.unflatten(group.flatten(h))]
         return elements, [u, group.bracket(u, u.flip(0)), group.to_coordinates(x), group.flatten(h)]
 
@@ -463,6 +509,7 @@ def test_half_precision_is_refused_in_one_line(name, half):
         (lambda: group.inverse(low), "g"),
         (lambda: group.project(low), "matrix"),
         (lambda: group.exp(low), "tangent"),
+        (lambda: group.cayley(low), "tangent"),
         (lambda: group.to_coordinates(low), "tangent"),
         (lambda: group.relative(low, good), "element"),
         (lambda: group.relative(good, low), "context"),
@@ -483,6 +530,20 @@ def test_half_precision_is_refused_in_one_line(name, half):
     ]:
         with refused(f"^{argument} must be float32 or float64, got {word}$"):
             call()
+
+
+@every_group
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_tangent_that_is_not_finite_is_refused_in_one_line_save_on_a_torus(name, value):
+    group = MATRIX_GROUPS[name]()
+    raw = torch.randn(3, *group.raw_shape)
+    raw[1].view(-1)[-2 if raw[1].numel() > 1 else 0] = value
+    if isinstance(group, Torus):
+        assert not group.element(raw)[1].isfinite().all()
+        assert group.element(raw)[0].isfinite().all()
+        return
+    with refused("tangent must be finite and of a norm below [0-9]+, got a bound of (nan|inf)"):
+        group.element(raw)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,18 @@ def test_an_update_of_muon_gives_a_matrix_entries_of_the_size_of_adamw_s():
     assert float((built[0].weight.detach() - before).square().mean().sqrt()) == pytest.approx(0.2, rel=0.25)
 
 
+def test_an_update_of_muon_at_the_published_scale_is_an_orthogonal_one_longer_for_tall_matrices():
+    built = nn.Sequential(nn.Linear(16, 64, bias=False), nn.Linear(64, 64))
+    optimizer = muon(built, 1.0, by_adamw=[built[1]], scale="published")
+    before = built[0].weight.detach().clone()
+    for parameter in built.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    lengths = torch.linalg.svdvals(built[0].weight.detach() - before)
+    assert lengths.min() > 0.6 * 2
+    assert lengths.max() < 1.3 * 2
+
+
 def test_the_schedule_scales_both_rates():
     built = model()
     optimizer = muon(built, 0.4, adamw_learning_rate=0.1)

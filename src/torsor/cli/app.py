@@ -9,7 +9,7 @@ from torsor import __version__
 from torsor.cli import bench, data, demo, doctor, generate, listing, measure, plan, report, table, train
 
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
-RESUMABLE = (["demo"], ["train"], ["table"])
+RESUMABLE = (["demo"], ["train"], ["table"], ["data", "prepare"])
 
 app = App(
     name="torsor",
@@ -56,7 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _leave(str(error), MISTAKE)
     except KeyboardInterrupt:
         typed = list(sys.argv[1:] if arguments is None else arguments)
-        goes_on = "; the same command goes on from the last checkpoint" if typed[:1] in RESUMABLE else ""
+        goes_on = (
+            "; the same command goes on from where it stood"
+            if any(typed[: len(words)] == words for words in RESUMABLE)
+            else ""
+        )
         _leave(f"interrupted{goes_on}", INTERRUPTED)
     raise SystemExit(0)
 

@@ -95,6 +95,106 @@ def transitions(
     console.print(table)
 
 
+@app.command
+def exponential(*, rounds: Whole = 5, norm: float = 4.0, threads: MaybeWhole = None, as_json: JsonFlag = False) -> None:
+    """The exponential of skew matrices beside PyTorch's: time of value and gradient, and the errors of both.
+
+    Args:
+        rounds: turns that each case takes.
+        norm: of the largest matrix in each batch.
+        threads: threads of PyTorch; those of the machine by default.
+        as_json: print JSON for programs.
+    """
+    import torch
+
+    from torsor.bench.exponential import measure
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    content = measure(rounds, norm)
+    if as_json:
+        print(json.dumps(content))
+        return
+    heads = ("dim", "batch", "numbers", "PyTorch", "ours", "times as fast", "error", "PyTorch's", "of gradient", "its")
+    table = Table(*heads, box=None, pad_edge=False)
+    for row in content["rows"]:
+        low, high = row["quartiles"]
+        table.add_row(
+            *(str(row[each]) for each in ("dim", "batch", "numbers")),
+            *(f"{row[each] * 1e3:.1f} ms" for each in ("reference_seconds", "seconds")),
+            f"{row['ratio']:.1f} ({low:.1f} to {high:.1f})",
+            *(f"{row[each]:.1f}" for each in ("error", "reference_error")),
+            *(f"{row[each]:.1e}" for each in ("gradient_error", "reference_gradient_error")),
+        )
+    console = Console(highlight=False, width=130)
+    console.print(
+        f"exponential and its gradient, norms up to {norm:g}, {content['threads']} threads; medians of {rounds} rounds;"
+        " errors in epsilon max(1, norm), and relative"
+    )
+    console.print(table)
+
+
+@app.command
+def m2rnn(
+    *,
+    batch: Whole = 4,
+    length: Whole = 1024,
+    heads: Whole = 8,
+    rounds: Whole = 5,
+    written_length: Whole = 128,
+    threads: MaybeWhole = 1,
+    as_json: JsonFlag = False,
+) -> None:
+    """The M²RNN recurrence in chunks against loops: time of a pass with its gradient, peak memory, differences.
+
+    Args:
+        batch: sequences.
+        length: elements of each sequence.
+        heads: states of 64 x 16 of each sequence.
+        rounds: turns that each case takes.
+        written_length: length at which a loop that writes its states by index is timed, too; 0 for none.
+        threads: threads of PyTorch.
+        as_json: print JSON for programs.
+    """
+    import torch
+
+    from torsor.bench.m2rnn import measure
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    content = measure(batch, length, heads, rounds=rounds, written_length=written_length)
+    if as_json:
+        print(json.dumps(content))
+        return
+    heads_of_table = (
+        "length",
+        "clip",
+        "",
+        "forward",
+        "with gradient",
+        "over chunks",
+        "quartiles",
+        "peak",
+        "over chunks",
+    )
+    table = Table(*heads_of_table, box=None, pad_edge=False)
+    for row in content["rows"]:
+        for name, case in row["cases"].items():
+            low, high = case["quartiles"]
+            table.add_row(
+                *(str(row["length"]), str(row["gradient_clip"] or "none"), name),
+                *(f"{case[seconds] * 1e3:.0f} ms" for seconds in ("forward_seconds", "seconds")),
+                *(f"{case['over_chunks']:.2f}", f"{low:.2f} to {high:.2f}"),
+                *(f"{case['peak_bytes'] / 1e6:.1f} MB", f"{case['memory_over_chunks']:.2f}"),
+            )
+    console = Console(highlight=False, width=120)
+    sizes = ", ".join(f"{name} {content[name]}" for name in ("batch", "heads", "key_dim", "value_dim"))
+    console.print(f"{sizes}, float32, {content['threads']} threads; medians of {rounds} rounds")
+    console.print(table)
+    largest = max(max(row["differences"].values()) for row in content["rows"])
+    console.print(f"largest difference from the careful loop, of outputs, states and gradients: {largest:.1e}")
+
+
 def _ratio(row: dict[str, Any]) -> list[str]:
     if "over_conformal" not in row:
         return []

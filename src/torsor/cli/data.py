@@ -1,4 +1,4 @@
-"""``torsor data``: list, fetch and verify the data sets."""
+"""``torsor data``: list, fetch and verify the data sets, and prepare text as tokens."""
 
 import json
 import sys
@@ -9,12 +9,15 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
+from torsor.cli.prepare import prepare
 from torsor.cli.tables import JsonFlag
 from torsor.text.datasets import DATASETS, DataSet
 from torsor.text.fetching import fetch
+from torsor.text.prepared_text import INDEX, PreparedText
 from torsor.text.storage import DataError, MissingDataError, data_folder, path_of
 
-app = App(name="data", help="The data sets: what there is, fetch it, and check what lies here.")
+app = App(name="data", help="Data: what there is, fetch it, check what lies here, and turn text into tokens.")
+app.command(prepare)
 
 
 @app.command(name="list")
@@ -77,14 +80,20 @@ def fetch_dataset(
 
 @app.command
 def verify(name: str = "") -> None:
-    """Check size and SHA-256 of a data set's files, or of all data sets of which a file lies here.
+    """Check size and SHA-256 of a data set's files, of all data sets of which a file lies here, or of prepared text.
 
     Args:
-        name: the data set, as torsor data list prints it; all that lie here by default.
+        name: the data set, as torsor data list prints it, or a folder that torsor data prepare filled; all data sets
+            that lie here by default.
 
     Raises:
         ValueError: when a file is missing or wrong, or nothing lies here.
     """
+    if name and (Path(name) / INDEX).exists():
+        for part in PreparedText.open(Path(name)).parts.values():
+            for shard in part.shards:
+                print(f"verified {Path(name) / shard.file}")
+        return
     names = [name] if name else [each.name for each in DATASETS.values() if _begun(each)]
     if not names:
         raise ValueError(f"no data set lies in {data_folder()}; get one with: torsor data fetch NAME")

@@ -40,7 +40,11 @@ def _plan(experiment: Experiment, given: dict[str, Any]) -> None:
     accelerator = find_accelerator(common["gpu"])
     if common["gpus"] < 1:
         raise ValueError(f"gpus must be at least 1, got {common['gpus']}")
-    study = experiment.build(**experiment.arguments(scale=common["scale"], **given))
+    arguments = experiment.arguments(scale=common["scale"], **given)
+    if arguments.get("text") == "":
+        # a language model's sizes depend neither on what it reads nor on what it is scored with
+        arguments |= {"text": "made", "lambada": False}
+    study = experiment.build(**arguments)
     batch = -(-study.plan.batch // common["gpus"])
     whole = forecast(study)
     seconds = whole.seconds(accelerator, common["gpus"])

@@ -22,6 +22,7 @@ def table(
     tune: Annotated[bool, Parameter(negative=())] = False,
     updates: MaybeWhole = None,
     learning_rate: float | None = None,
+    text: str | None = None,
     out: Path = Path("runs/tables"),
     threads: MaybeWhole = None,
     dry_run: bool = False,
@@ -40,6 +41,7 @@ def table(
         tune: choose each row's learning rate first, from the same values for all rows, by runs of another seed.
         updates: in place of the scale's.
         learning_rate: in place of the scale's.
+        text: what language models read: a data set, a text file, or a folder made by torsor data prepare.
         out: folder of all tables' runs.
         threads: threads of PyTorch; those of the machine by default.
         dry_run: run nothing; print what is there.
@@ -54,7 +56,7 @@ def table(
         raise ValueError(f"name a table: torsor table TABLE; there are: {', '.join(TABLES)}")
     found = find_table(name)
     wanted = tuple(found.row(label) for label in rows) or found.rows
-    given = {"updates": updates, "learning_rate": learning_rate}
+    given = {"updates": updates, "learning_rate": learning_rate, "text": text}
     given = {key: value for key, value in given.items() if value is not None}
     order = Order(found, wanted, scale, seeds, out, tune, given)
     if not dry_run:

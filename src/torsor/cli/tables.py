@@ -29,10 +29,42 @@ def print_scores(runs: Sequence[Path]) -> None:
     Args:
         runs: finished run folders.
     """
-    if "depths" in read_json(runs[0] / "evaluation.json"):
+    content = read_json(runs[0] / "evaluation.json")
+    if "depths" in content:
         _print_accuracies(runs)
+    elif "perplexity_by_depth" in content:
+        _print_perplexities(runs)
     else:
         _print_bits(runs)
+
+
+def _print_perplexities(runs: Sequence[Path]) -> None:
+    """Perplexity and LAMBADA of each run at every depth it was scored at."""
+    table = Table("run", "loops", "perplexity", "bits per byte", "labels", "LAMBADA", "95 %", box=None, pad_edge=False)
+    content = {}
+    for run in runs:
+        content = read_json(run / "evaluation.json")
+        last = {each["steps"]: each for each in content["lambada_by_depth"]}
+        name = label(run)
+        for depth in content["perplexity_by_depth"]:
+            steps, bits, perplexity = depth["steps"], depth["bits_per_byte"], depth["perplexity"]
+            words = last.get(steps)
+            table.add_row(
+                name,
+                f"{steps}{'*' if steps == content['trained_steps'] else ''}",
+                "infinite" if perplexity is None else f"{perplexity:.3f}",
+                "" if bits is None else f"{bits:.4f}",
+                f"{depth['labels']:,}",
+                "" if words is None else f"{words['accuracy']:.4f}",
+                "" if words is None else "-".join(f"{end:.3f}" for end in words["interval"]),
+            )
+            name = ""
+    console = _console()
+    console.print(table)
+    console.print(f"* the mean depth of training; {content['perplexity_by_depth'][0]['definition']}", soft_wrap=True)
+    if content["lambada_by_depth"]:
+        console.print(content["lambada_by_depth"][0]["definition"], soft_wrap=True)
+    console.print(f"text: {', '.join(f'{k} {v}' for k, v in content['text'].items())}", soft_wrap=True)
 
 
 def _print_bits(runs: Sequence[Path]) -> None:

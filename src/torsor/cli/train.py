@@ -22,6 +22,7 @@ def _common(
     out: Path | None = None,
     checkpoint_every: Whole = 100,
     threads: MaybeWhole = None,
+    device: str = "auto",
 ) -> None:
     """Options of every experiment.
 
@@ -30,6 +31,7 @@ def _common(
         out: run folder; runs/NAME-SEED by default.
         checkpoint_every: updates between two checkpoints.
         threads: threads of PyTorch; by default those of the machine, or of the run that is resumed.
+        device: cpu, cuda or cuda:N; auto takes the first GPU if there is one.
     """
 
 
@@ -53,7 +55,12 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
     path = common["out"] or default_path(experiment.name, arguments["seed"])
     prepare_machine(common["threads"], path)
     records = carry_out(
-        experiment, arguments, path, checkpoint_every=common["checkpoint_every"], command=typed_command()
+        experiment,
+        arguments,
+        path,
+        checkpoint_every=common["checkpoint_every"],
+        command=typed_command(),
+        device=common["device"],
     )
     follow(records, path)
     print_scores([path])

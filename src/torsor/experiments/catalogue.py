@@ -1,13 +1,14 @@
 """Every experiment and every table by its name."""
 
 from torsor.experiments.experiment import Experiment, nearest
+from torsor.experiments.language import LANGUAGE
 from torsor.experiments.rotate_the_loop import WORD_PROBLEMS
 from torsor.experiments.subgroups import CHARACTERS
 from torsor.experiments.table import Table
 from torsor.experiments.tables_rotate_the_loop import TABLES as ROTATE_THE_LOOP
 from torsor.experiments.tables_subgroups import TABLES as SUBGROUPS
 
-EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (*WORD_PROBLEMS, *CHARACTERS)}
+EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (*WORD_PROBLEMS, *LANGUAGE, *CHARACTERS)}
 TABLES: dict[str, Table] = {each.name: each for each in (*ROTATE_THE_LOOP, *SUBGROUPS)}
 
 

@@ -25,7 +25,7 @@ def geometry(transition: Transition, steps: int = 32, probes: int = 256) -> dict
         A plain dictionary; every defect stands beside its formula.
     """
     # from the parameters in float64: a chart built in float32 is orthogonal to 1e-7 only
-    carry = deepcopy(transition).double()()
+    carry = deepcopy(transition).to("cpu", torch.float64)()
     gram = gram_matrix(carry, steps=steps, probes=probes)
     drawn = gram.by_block if len(carry.blocks) <= DRAWN_BLOCKS else gram.own[None]
     lags = lag_cosine(carry, steps=steps, probes=probes)

@@ -33,6 +33,25 @@ def prepare_machine(threads: int | None, path: Path) -> None:
     keep_freed_memory()
 
 
+def find_device(name: str) -> torch.device:
+    """The device of this name; of "auto", the first GPU if there is one, otherwise the CPU.
+
+    Raises:
+        ValueError: when the machine has no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from error
+    if device.type not in {"cpu", "cuda"}:
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device must be one of the {torch.cuda.device_count()} GPUs that torch finds, got {name!r}")
+    return device
+
+
 def accelerators() -> list[str]:
     """Names of the devices that PyTorch finds besides the CPU."""
     found = []

@@ -99,6 +99,70 @@ class BitsPerCharacter(Reading):
         return -evaluation(run)["validation"]["bits_per_character"]
 
 
+@final
+@dataclass(frozen=True)
+class PerplexityByDepth(Reading):
+    """Perplexity of held-out text at each evaluated depth, and LAMBADA where it was scored."""
+
+    axis = "depth"
+    scores = ("perplexity", "bits per byte", "LAMBADA")
+    legend = "perplexity: over held-out tokens that are no special ones; LAMBADA: the whole last word by greedy choice"
+    number = ".3f"
+
+    def cells(self, run: Path) -> tuple[Cell, ...]:
+        scores = evaluation(run)
+        last = {each["steps"]: each for each in scores["lambada_by_depth"]}
+        return tuple(
+            Cell(
+                {
+                    "perplexity": depth["perplexity"],
+                    "bits per byte": depth["bits_per_byte"],
+                    "LAMBADA": last[depth["steps"]]["accuracy"] if depth["steps"] in last else None,
+                },
+                {
+                    "perplexity": depth["labels"],
+                    "bits per byte": depth["labels"],
+                    "LAMBADA": last[depth["steps"]]["passages"] if depth["steps"] in last else 0,
+                },
+            )
+            for depth in scores["perplexity_by_depth"]
+        )
+
+    def merit(self, run: Path) -> float:
+        """Minus the mean over depths of the negative log-likelihood of a label."""
+        depths = evaluation(run)["perplexity_by_depth"]
+        return -sum(depth["nats"] / depth["labels"] for depth in depths) / len(depths)
+
+
+@final
+@dataclass(frozen=True)
+class DefectBySteps(Reading):
+    """Toeplitz defect of a trained run's transition over its own blocks and the whole vector.
+
+    Args:
+        steps: of the iterates that are compared, one number for each column.
+    """
+
+    steps: tuple[int, ...]
+
+    axis = "steps"
+    scores = ("own blocks", "whole vector")
+    legend = "relative Frobenius distance of the Gram matrix from its Toeplitz projection, mean over 256 probes"
+    number = ".1e"
+
+    def cells(self, run: Path) -> tuple[Cell, ...]:
+        from torsor.experiments.trained_defects import trained_defects  # late: a table is declared without torch
+
+        return tuple(
+            Cell({"own blocks": own, "whole vector": whole}, {"own blocks": 256, "whole vector": 256})
+            for own, whole in trained_defects(run, self.steps)
+        )
+
+    def merit(self, run: Path) -> float:
+        """Nothing is chosen by a defect: 0 for every run."""
+        return 0.0
+
+
 def evaluation(run: Path) -> dict[str, Any]:
     """The scores of a finished run."""
     from torsor.training.durable import read_json  # late: a table is declared without torch

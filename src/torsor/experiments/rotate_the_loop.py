@@ -3,12 +3,10 @@
 from typing import TYPE_CHECKING, Literal
 
 from torsor.experiments.experiment import Experiment, with_defaults
+from torsor.experiments.transition_kinds import TransitionKind, transition_of
 
 if TYPE_CHECKING:
     from torsor.experiments.study import Study
-    from torsor.transitions import Transition
-
-Kind = Literal["diagonal", "tied", "conformal", "untied", "cayley", "householder", "exponential", "free"]
 
 
 def word_problem(
@@ -16,7 +14,7 @@ def word_problem(
     group: str = "S3",
     alphabet: Literal["generators", "all"] = "generators",
     length: int = 16,
-    transition: Kind = "conformal",
+    transition: TransitionKind = "conformal",
     groups: int = 2,
     frequency_base: float = 10_000.0,
     width: int = 64,
@@ -80,7 +78,7 @@ def word_problem(
     task = WordProblem(named(group), length, alphabet=alphabet, seed=seed)
     require_tokens("batch", batch, task)
     depth = Uniform(smallest_steps, largest_steps) if mean_steps is None else Poisson(mean_steps, largest_steps)
-    carry, label = _transition(transition, width, groups, frequency_base, seed)
+    carry, label = transition_of(transition, width, groups, frequency_base, seed)
     model = parcae_transformer(
         carry,
         vocabulary=task.vocabulary,
@@ -112,31 +110,6 @@ def word_problem(
         step=SampledDepth(depth, seed, per_sequence=depth_per == "sequence"),
         seed=seed,
     )
-
-
-def _transition(kind: Kind, width: int, groups: int, frequency_base: float, seed: int) -> "tuple[Transition, str]":
-    from torsor.transitions import BlockConformal, BlockDecay, Cayley, Exponential, Free, Geometric, Householder
-
-    plural = "group" if groups == 1 else "groups"
-    match kind:
-        case "diagonal":
-            return BlockDecay(width, groups=width), "diagonal"
-        case "tied":
-            return BlockDecay(width, groups=groups), f"tied rates, {groups} {plural}, no rotation"
-        case "conformal":
-            frequencies = Geometric(frequency_base)
-            return BlockConformal(width, groups=groups, frequencies=frequencies), f"conformal, {groups} {plural}"
-        case "untied":
-            frequencies = Geometric(frequency_base)
-            return BlockConformal(width, groups=width // 2, frequencies=frequencies), "rotation, rates untied"
-        case "cayley":
-            return Cayley(width, groups=groups, seed=seed), f"Cayley, {groups} {plural}"
-        case "householder":
-            return Householder(width, groups=groups, seed=seed), f"Householder, {groups} {plural}"
-        case "exponential":
-            return Exponential(width, groups=groups, seed=seed), f"exponential, {groups} {plural}"
-        case "free":
-            return Free(width, seed=seed), "free matrix"
 
 
 def _lengths(length: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import Any, final
 from torsor.experiments.catalogue import find
 from torsor.experiments.experiment import Experiment
 from torsor.experiments.geometry import geometry
+from torsor.experiments.machine import find_device
 from torsor.experiments.study import NonFiniteLogitsError, Study
 from torsor.training import (
     NonFiniteLoss,
@@ -54,6 +55,7 @@ def carry_out(
     *,
     checkpoint_every: int = 100,
     command: str = "",
+    device: str = "cpu",
 ) -> Updates:
     """Train in a run folder, from its last checkpoint where it has one; score and measure at the end.
 
@@ -67,6 +69,7 @@ def carry_out(
         path: the run folder.
         checkpoint_every: updates between two checkpoints, at least 1.
         command: what a user typed, for the report.
+        device: where the model is trained, "cpu" or "cuda:0"; "auto" takes the first GPU if there is one.
 
     Yields:
         Each update.
@@ -80,10 +83,13 @@ def carry_out(
     if checkpoint_every < 1:
         raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
     study = experiment.build(**arguments)  # before the folder: a wrong argument must leave nothing behind
+    chosen = find_device(device)
+    study.model.to(chosen)
     about = {
         "label": study.label,
         "parameters": sum(p.numel() for p in study.model.parameters()),
         "command": command,
+        "device": str(chosen),
     }
     with RunFolder(path, experiment.name, arguments, study.seed, about=about) as folder:
         if folder.description.finished:

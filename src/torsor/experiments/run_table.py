@@ -148,7 +148,7 @@ def complete(order: Order, follow: Callable[[Updates, Path], None]) -> None:
 def _carry_out(run: _Run, follow: Callable[[Updates, Path], None]) -> None:
     if not run.is_finished():
         experiment = find(run.order.table.experiment)
-        follow(carry_out(experiment, run.arguments, run.path, command=run.command), run.path)
+        follow(carry_out(experiment, run.arguments, run.path, command=run.command, device="auto"), run.path)
 
 
 def _merits(order: Order, row: Row) -> tuple[float | None, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torsor.experiments.experiment import Scale
+from torsor.experiments.reading import DefectBySteps, PerplexityByDepth
 from torsor.experiments.table import Published, Row, Table
 from torsor.experiments.tuning import Tuning
 
@@ -124,4 +125,62 @@ CHARTS = Table(
     tuning=_RATES,
 )
 
-TABLES = (A5, S5, GROUP_COUNT, ABLATION, CHARTS)
+
+def _of_sizes(papers: Mapping[str, Mapping[str, Mapping[str, Published]]]) -> tuple[Row, ...]:
+    """Diagonal and conformal at every size of the language models, with the paper's numbers."""
+    rows = []
+    for size, paper in papers.items():
+        rows.append(Row(f"{size}, diagonal", {"size": size, **_DIAGONAL}, paper.get("diagonal", {})))
+        rows.append(
+            Row(f"{size}, conformal, 2 groups", {"size": size, **_CONFORMAL_2}, paper.get("conformal", {})),
+        )
+    return tuple(rows)
+
+
+_LANGUAGE_RATES = Tuning("learning_rate", (4e-3, 8e-3, 1.6e-2), share=0.5)
+
+LANGUAGE = Table(
+    "rotate-the-loop/language",
+    "Language models: perplexity by depth. The paper's diagonal numbers beyond 60M follow from its percentages.",
+    "rotate-the-loop/language",
+    "language",
+    (
+        *_of_sizes(
+            {
+                "60M": {
+                    "diagonal": {
+                        "T=1": Published(29.10),
+                        **{f"T={steps}": Published(22.45) for steps in (8, 16, 32, 48)},
+                    },
+                    "conformal": {"T=1": Published(28.40), "T=48": Published(18.62)},
+                },
+                "140M": {"diagonal": {"T=48": Published(19.47)}, "conformal": {"T=48": Published(16.18)}},
+                "370M": {"diagonal": {"T=48": Published(14.90)}, "conformal": {"T=48": Published(12.37)}},
+            }
+        ),
+        Row("60M, conformal, 1 group", {"size": "60M", **_conformal(1)}),
+        Row("60M, tied rates, 2 groups", {"size": "60M", **_TIED_2}),
+    ),
+    ("T=1", "T=4", "T=8", "T=16", "T=32", "T=48"),
+    reading=PerplexityByDepth(),
+    tuning=_LANGUAGE_RATES,
+)
+
+TOEPLITZ = Table(
+    "rotate-the-loop/toeplitz",
+    "Toeplitz defect of the language models' trained maps; the paper's conformal ones lie in 3.6e-16 to 5.4e-16.",
+    "rotate-the-loop/language",
+    "language",
+    _of_sizes(
+        {
+            "60M": {"diagonal": {"T=8": Published(0.059, 0.011), "T=32": Published(0.283, 0.023)}},
+            "140M": {},
+            "370M": {"diagonal": {"T=8": Published(0.220, 0.047)}},
+        }
+    ),
+    ("T=8", "T=16", "T=32"),
+    reading=DefectBySteps((8, 16, 32)),
+    tuning=_LANGUAGE_RATES,
+)
+
+TABLES = (A5, S5, GROUP_COUNT, ABLATION, CHARTS, TOEPLITZ, LANGUAGE)

@@ -106,7 +106,7 @@ class TextExamination(Examination):
         model.eval()
         try:
             with torch.no_grad():
-                return bits(model, tokens)
+                return bits(model, tokens.to(next(model.parameters()).device))
         except FloatingPointError as error:
             raise NonFiniteLogitsError(update) from error
         finally:

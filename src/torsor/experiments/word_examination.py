@@ -64,12 +64,13 @@ class WordExamination(Examination):
     @torch.no_grad()
     def _scores(self, model: nn.Module, depths: tuple[int, ...], words: int, update: int) -> list[Scores]:
         batch = self.task.evaluation(words)
+        device = next(model.parameters()).device
         was_training = model.training
         model.eval()
         parts = []
         for start in range(0, words, SCORED_AT_ONCE):
             rows = slice(start, start + SCORED_AT_ONCE)
-            logits = model(batch.tokens[rows], steps=depths)
+            logits = model(batch.tokens[rows].to(device), steps=depths).cpu()
             if not logits.isfinite().all():
                 raise NonFiniteLogitsError(update)
             parts.append([score(each, batch.targets[rows]) for each in logits])

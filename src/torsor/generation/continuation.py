@@ -1,7 +1,7 @@
 """The continuation of a prompt, one token at a time."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -10,6 +10,7 @@ from torch import Tensor
 from torsor.generation.sampling import Sampling
 
 
+@runtime_checkable
 class Stepwise(Protocol):
     """A model that reads one token of every sequence at a time."""
 

@@ -10,9 +10,7 @@ from jaxtyping import Bool, Float, Inexact
 from torch import Tensor
 
 from torsor.groups.base import Group
-
-REAL = (torch.float32, torch.float64)
-COMPLEX = (torch.complex64, torch.complex128)
+from torsor.groups.precision import REAL, default_real_dtype, full_precision, require_dtype, require_numbers
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class MatrixGroup(Group[Tensor], ABC):
     * the laws of ``Group``;
     * ``project`` is the orthogonal projection onto the algebra: idempotent and self-adjoint, and what
       it takes away is orthogonal to the algebra;
-    * ``exp`` maps the algebra onto the group, and ``cayley`` agrees with it to second order;
+    * ``exp`` and ``cayley`` lead from the algebra into the group, and agree up to second order;
     * coordinates and algebra are one and the same, both ways;
     * ``relative(H, C)`` are the coordinates of the Riemannian gradient of
       :math:`X \mapsto \operatorname{Re} \operatorname{tr}(C^* X)` at :math:`H`, moved to the identity;
@@ -88,15 +86,14 @@ class MatrixGroup(Group[Tensor], ABC):
     @final
     def element_dtype(self, real_dtype: torch.dtype) -> torch.dtype:
         """The type of elements whose real and imaginary parts are ``real_dtype``, float32 or float64."""
-        _require_type("real_dtype", real_dtype, REAL)
+        require_dtype("real_dtype", real_dtype, REAL)
         return real_dtype.to_complex() if self.is_complex else real_dtype
 
     @property
     @final
     def identity(self) -> Tensor:
         """The element that changes nothing, in PyTorch's default type, but float32 where that is a half precision."""
-        real = torch.promote_types(torch.get_default_dtype(), torch.float32)
-        return self._identity(self.element_dtype(real), None)
+        return self._identity(self.element_dtype(default_real_dtype()), None)
 
     @final
     def identity_like(self, element: Inexact[Tensor, "..."]) -> Inexact[Tensor, "..."]:
@@ -108,7 +105,7 @@ class MatrixGroup(Group[Tensor], ABC):
     def compose(self, g: Inexact[Tensor, "..."], h: Inexact[Tensor, "..."]) -> Inexact[Tensor, "..."]:
         self._require("g", g)
         self._require("h", h)
-        with _in_full_precision(g):
+        with full_precision(g):
             return self._compose(g, h)
 
     @final
@@ -124,23 +121,34 @@ class MatrixGroup(Group[Tensor], ABC):
 
     @final
     def exp(self, tangent: Inexact[Tensor, "..."]) -> Inexact[Tensor, "..."]:
-        """The exponential of an element of the algebra, on the component of the identity."""
+        """The exponential of an element of the algebra, on the component of the identity.
+
+        Raises:
+            ValueError: when the numbers are in half precision or, except on a torus, not finite.
+        """
         self._require("tangent", tangent)
-        with _in_full_precision(tangent):
+        with full_precision(tangent):
             return self._exp(tangent)
+
+    @final
+    def cayley(self, tangent: Inexact[Tensor, "..."]) -> Inexact[Tensor, "..."]:
+        """The Cayley transform :math:`(I - X / 2)^{-1} (I + X / 2)`: half turns are its limit, never reached."""
+        self._require("tangent", tangent)
+        with full_precision(tangent):
+            return self._cayley(tangent)
 
     @final
     def to_coordinates(self, tangent: Inexact[Tensor, "..."]) -> Float[Tensor, "*batch {self.algebra_dim}"]:
         """The real coordinates of an element of the algebra; of any other matrix those of its projection."""
         self._require("tangent", tangent)
-        with _in_full_precision(tangent):
+        with full_precision(tangent):
             return self._to_coordinates(tangent)
 
     @final
     def from_coordinates(self, coordinates: Float[Tensor, "*batch {self.algebra_dim}"]) -> Inexact[Tensor, "..."]:
         """The element of the algebra that has these coordinates."""
-        _require_real("coordinates", coordinates, (self.algebra_dim,))
-        with _in_full_precision(coordinates):
+        require_numbers("coordinates", coordinates, (self.algebra_dim,))
+        with full_precision(coordinates):
             return self._from_coordinates(coordinates)
 
     @final
@@ -157,7 +165,7 @@ class MatrixGroup(Group[Tensor], ABC):
         """
         self._require("element", element)
         self._require("context", context)
-        with _in_full_precision(element):
+        with full_precision(element):
             return self._to_coordinates(self._compose(self._inverse(element), context))
 
     @final
@@ -165,9 +173,9 @@ class MatrixGroup(Group[Tensor], ABC):
         self, u: Float[Tensor, "*#batch {self.algebra_dim}"], v: Float[Tensor, "*#batch {self.algebra_dim}"]
     ) -> Float[Tensor, "*out {self.algebra_dim}"]:
         """The coordinates of :math:`[X, Y] = X Y - Y X` for the tangents with coordinates ``u`` and ``v``."""
-        _require_real("u", u, (self.algebra_dim,))
-        _require_real("v", v, (self.algebra_dim,))
-        with _in_full_precision(u):
+        require_numbers("u", u, (self.algebra_dim,))
+        require_numbers("v", v, (self.algebra_dim,))
+        with full_precision(u):
             return self._bracket(u, v)
 
     @final
@@ -182,7 +190,7 @@ class MatrixGroup(Group[Tensor], ABC):
     @final
     def unflatten(self, vector: Float[Tensor, "*batch {self.ambient_dim}"]) -> Inexact[Tensor, "..."]:
         """The matrix whose ``flatten`` is ``vector``."""
-        _require_real("vector", vector, (self.ambient_dim,))
+        require_numbers("vector", vector, (self.ambient_dim,))
         if self.is_complex:
             return torch.view_as_complex(vector.unflatten(-1, (*self.shape, 2)).contiguous())
         return vector.unflatten(-1, self.shape)
@@ -204,10 +212,10 @@ class MatrixGroup(Group[Tensor], ABC):
             ValueError: when the group has one component and another one is asked for, or the numbers are
                 in half precision or not finite.
         """
-        _require_real("raw", raw, self.raw_shape)
+        require_numbers("raw", raw, self.raw_shape)
         if self.components == 1 and component is not None and component is not False:
             raise ValueError(f"component must be None, since {self} has only one, got {component}")
-        with _in_full_precision(raw):
+        with full_precision(raw):
             connected = self._exp(self._project(self._ambient(raw)))
             if component is None or component is False:
                 return connected
@@ -221,7 +229,7 @@ class MatrixGroup(Group[Tensor], ABC):
         :math:`|\det H - 1|`. An element has distance 0 up to rounding.
         """
         self._require("matrix", matrix)
-        with _in_full_precision(matrix):
+        with full_precision(matrix):
             return self._distance(matrix.to(self.element_dtype(torch.float64)))
 
     @final
@@ -238,8 +246,7 @@ class MatrixGroup(Group[Tensor], ABC):
             generator: of the draw; it chooses the device, too.
             dtype: of the real and imaginary parts; that of ``identity`` by default.
         """
-        real = torch.promote_types(torch.get_default_dtype(), torch.float32) if dtype is None else dtype
-        kind = self.element_dtype(real)
+        kind = self.element_dtype(default_real_dtype() if dtype is None else dtype)
         return self._random(tuple(shape), generator).to(kind)
 
     @abstractmethod
@@ -256,6 +263,9 @@ class MatrixGroup(Group[Tensor], ABC):
 
     @abstractmethod
     def _exp(self, tangent: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _cayley(self, tangent: Tensor) -> Tensor: ...
 
     @abstractmethod
     def _to_coordinates(self, matrix: Tensor) -> Tensor:
@@ -284,25 +294,4 @@ class MatrixGroup(Group[Tensor], ABC):
 
     @final
     def _require(self, name: str, x: Tensor) -> None:
-        _require_type(name, x.dtype, COMPLEX if self.is_complex else REAL)
-        _require_axes(name, x, self.shape)
-
-
-def _require_type(name: str, dtype: torch.dtype, allowed: tuple[torch.dtype, ...]) -> None:
-    if dtype not in allowed:
-        words = " or ".join(str(each).removeprefix("torch.") for each in allowed)
-        raise ValueError(f"{name} must be {words}, got {str(dtype).removeprefix('torch.')}")
-
-
-def _require_real(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
-    _require_type(name, x.dtype, REAL)
-    _require_axes(name, x, axes)
-
-
-def _require_axes(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
-    if x.shape[-len(axes) :] != axes:
-        raise ValueError(f"the last axes of {name} must be {axes}, got shape {tuple(x.shape)}")
-
-
-def _in_full_precision(x: Tensor) -> torch.autocast:
-    return torch.autocast(x.device.type, enabled=False)
+        require_numbers(name, x, self.shape, is_complex=self.is_complex)

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from torsor.groups.square import SquareMatrixGroup, from_special, places, special, triangle
+from torsor.groups.square import SquareMatrixGroup, cayley, from_special, places, special, triangle
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class RealMatrixGroup(SquareMatrixGroup, ABC):
     @final
     def _project(self, matrix: Tensor) -> Tensor:
         return (matrix - matrix.mT) / 2
+
+    @final
+    def _cayley(self, tangent: Tensor) -> Tensor:
+        return cayley(tangent)
 
     @final
     def _to_coordinates(self, matrix: Tensor) -> Tensor:

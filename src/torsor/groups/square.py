@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torsor.groups.matrix import MatrixGroup
+from torsor.groups.skew_exponential import skew_exponential
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class SquareMatrixGroup(MatrixGroup, ABC):
 
     @final
     def _exp(self, tangent: Tensor) -> Tensor:
-        return torch.linalg.matrix_exp(tangent)
+        return skew_exponential(tangent)
 
     @final
     def _bracket(self, u: Tensor, v: Tensor) -> Tensor:
@@ -62,6 +63,12 @@ class SquareMatrixGroup(MatrixGroup, ABC):
         gaussian = torch.randn(*shape, self.dim, self.dim, generator=generator, dtype=dtype, device=device)
         q, r = torch.linalg.qr(gaussian)
         return q * r.diagonal(dim1=-2, dim2=-1).sgn()[..., None, :]
+
+
+def cayley(tangent: Tensor) -> Tensor:
+    r"""The transform :math:`(I - X / 2)^{-1} (I + X / 2) = I + (I - X / 2)^{-1} X`, unitary for skew :math:`X`."""
+    identity = torch.eye(tangent.shape[-1], dtype=tangent.dtype, device=tangent.device)
+    return identity + torch.linalg.solve(identity - tangent / 2, tangent)
 
 
 def special(unitary: Tensor) -> Tensor:

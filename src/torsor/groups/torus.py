@@ -62,6 +62,9 @@ class Torus(MatrixGroup):
     def _exp(self, tangent: Tensor) -> Tensor:
         return torch.polar(torch.ones_like(tangent.real), tangent.imag)
 
+    def _cayley(self, tangent: Tensor) -> Tensor:
+        return (1 + tangent / 2) / (1 - tangent / 2)
+
     def _to_coordinates(self, matrix: Tensor) -> Tensor:
         return matrix.imag
 

@@ -9,7 +9,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from torsor.groups.square import SquareMatrixGroup, from_special, places, special, triangle
+from torsor.groups.square import SquareMatrixGroup, cayley, from_special, places, special, triangle
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,9 @@ class Unitary(ComplexMatrixGroup):
     def _project(self, matrix: Tensor) -> Tensor:
         return (matrix - matrix.mH) / 2
 
+    def _cayley(self, tangent: Tensor) -> Tensor:
+        return cayley(tangent)
+
     def _to_diagonal(self, imaginary: Tensor) -> Tensor:
         return imaginary
 
@@ -113,7 +116,8 @@ class SpecialUnitary(ComplexMatrixGroup):
     With :math:`S = (A - A^*) / 2` the projection is :math:`\Pi(A) = S - \frac{\operatorname{tr} S}{d} I`.
     The last :math:`d - 1` coordinates are those of the diagonal's imaginary parts in the orthonormal basis
     :math:`(1, \dots, 1, -l, 0, \dots, 0) / \sqrt{l (l + 1)}`, :math:`l = 1, \dots, d - 1`, of the vectors of
-    sum 0.
+    sum 0. ``cayley`` is divided by a :math:`d`-th root of its determinant,
+    which differs from 1 in third order only.
 
     Args:
         dim: :math:`d`, at least 2; :math:`SU(1)` is one point, without an algebra.
@@ -134,6 +138,11 @@ class SpecialUnitary(ComplexMatrixGroup):
         skew = (matrix - matrix.mH) / 2
         mean = skew.diagonal(dim1=-2, dim2=-1).mean(-1)
         return skew - mean[..., None, None] * self._identity(matrix.dtype, matrix.device)
+
+    def _cayley(self, tangent: Tensor) -> Tensor:
+        # An eigenvalue i s becomes a phase 2 arctan(s / 2), and these do not sum to 0 as the s do.
+        phase = 2 * (torch.linalg.eigvalsh(-1j * tangent) / 2).atan().mean(-1)
+        return cayley(tangent) * torch.polar(torch.ones_like(phase), -phase)[..., None, None]
 
     def _to_diagonal(self, imaginary: Tensor) -> Tensor:
         return imaginary @ _sum_zero(self.dim, imaginary.dtype, imaginary.device).mT

@@ -11,6 +11,7 @@ from .m2rnn_published import m2rnn_410m as m2rnn_410m
 from .oracle import Oracle as Oracle
 from .parcae import from_published as from_published
 from .parcae import parcae_transformer as parcae_transformer
+from .rotrnn import RotRNN as RotRNN
 from .transformer import Transformer as Transformer
 from .value_layers import AlignedValues as AlignedValues
 from .value_layers import PublishedValues as PublishedValues

@@ -15,7 +15,7 @@ class Hybrid(LayeredModel):
 
     The blocks around the layers, the number of parameters and the methods are those of ``LayeredModel``.
 
-    Guarantees, each a law over every registered model in ``tests/laws/test_m2rnn_laws.py``:
+    Guarantees, each a law over every registered model in ``tests/laws/test_sequence_layer_laws.py``:
 
     * causal: a token changes no logits before it;
     * it runs at lengths it was never trained at;

@@ -13,12 +13,12 @@ from torsor.models.requirements import require_sizes
 
 @final
 class M2RNN(LayeredModel):
-    r"""Tokens through M²RNN layers alone; a state of ``layers * heads * key_dim * value_dim`` numbers and small windows.
+    r"""Tokens through M²RNN layers: a state of ``layers * heads * key_dim * value_dim`` numbers, and small windows.
 
     The blocks around the layers, the number of parameters and the methods are those of ``LayeredModel``;
     the layers are ``M2RNNLayer``. The memory of a step does not grow.
 
-    Guarantees, each a law over every registered model in ``tests/laws/test_m2rnn_laws.py``:
+    Guarantees, each a law over every registered model in ``tests/laws/test_sequence_layer_laws.py``:
 
     * causal: a token changes no logits before it;
     * it runs at lengths it was never trained at;

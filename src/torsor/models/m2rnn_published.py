@@ -33,7 +33,7 @@ def m2rnn_410m(
 
     Guarantees, each a test in ``tests/claims/test_m2rnn.py``:
 
-    * 410,210,184 parameters besides the readout, which is not tied, 512,970,632 with it;
+    * 410,191,176 parameters besides the readout, which is not tied, 512,951,624 with it;
     * a matrix state of 86,016 numbers in every M²RNN layer;
     * no memory is touched under ``torch.device("meta")``.
 

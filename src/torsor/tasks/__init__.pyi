@@ -6,7 +6,15 @@ from .bits_per_character import bits_in_windows as bits_in_windows
 from .bits_per_character import bits_with_state as bits_with_state
 from .characters import Characters as Characters
 from .corpus import Corpus as Corpus
+from .held_out_text import HeldOutText as HeldOutText
+from .held_out_text import Perplexity as Perplexity
+from .last_words import LastWords as LastWords
+from .last_words import LastWordScore as LastWordScore
+from .last_words import passages_of as passages_of
+from .packed_tokens import PackedTokens as PackedTokens
 from .proportion import Proportion as Proportion
+from .row_order import shuffled as shuffled
 from .scores import Scores as Scores
 from .scores import score as score
+from .token_stream import TokenStream as TokenStream
 from .word_problem import WordProblem as WordProblem

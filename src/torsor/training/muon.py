@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import Any, Literal, final
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from torsor.training.optimizer import adamw_groups_of, trainable
+
+Scale = Literal["adamw", "published"]
 
 
 @final
@@ -17,9 +19,10 @@ class MuonAdamW(Optimizer):
 
     A matrix :math:`W` with rate :math:`\eta` and decay :math:`\lambda` moves by
     :math:`W \leftarrow (1 - \eta\lambda) W - \eta\, s\, \mathrm{NS}(\cdot)`, where NS replaces the
-    running mean of the gradients by a nearby semi-orthogonal matrix and
-    :math:`s = 0.2 \sqrt{\max(\mathrm{rows}, \mathrm{columns})}` gives its entries the size of an AdamW
-    update, so that one rate serves both.
+    running mean of the gradients by a nearby semi-orthogonal matrix. The factor :math:`s` is
+    :math:`0.2 \sqrt{\max(\mathrm{rows}, \mathrm{columns})}` for "adamw", which gives its entries the size of
+    an AdamW update, so that one rate serves both, and
+    :math:`\sqrt{\max(1, \mathrm{rows} / \mathrm{columns})}` for "published".
 
     Args:
         matrices: two-dimensional real parameters, at least one.
@@ -29,6 +32,7 @@ class MuonAdamW(Optimizer):
         momentum: of the running mean of a matrix's gradients.
         betas: of AdamW.
         weight_decay: of the matrices.
+        scale: the factor :math:`s`.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class MuonAdamW(Optimizer):
         momentum: float,
         betas: tuple[float, float],
         weight_decay: float,
+        scale: Scale,
     ) -> None:
         self._inner = (
             torch.optim.Muon(
@@ -47,7 +52,7 @@ class MuonAdamW(Optimizer):
                 lr=learning_rate,
                 momentum=momentum,
                 weight_decay=weight_decay,
-                adjust_lr_fn="match_rms_adamw",
+                adjust_lr_fn={"adamw": "match_rms_adamw", "published": "original"}[scale],
             ),
             torch.optim.AdamW(groups, lr=adamw_learning_rate, betas=betas, weight_decay=0.0),
         )
@@ -89,6 +94,7 @@ def muon(
     momentum: float = 0.95,
     betas: tuple[float, float] = (0.8, 0.95),
     weight_decay: float = 0.0,
+    scale: Scale = "adamw",
 ) -> MuonAdamW:
     """Muon for the matrices of hidden layers, AdamW for all other parameters.
 
@@ -105,6 +111,7 @@ def muon(
         momentum: of the running mean of a matrix's gradients, in [0, 1).
         betas: of AdamW.
         weight_decay: of the matrices of either optimizer.
+        scale: what an update of a matrix is multiplied by: see ``MuonAdamW``.
 
     Raises:
         ValueError: when ``model`` has no matrix for Muon or a number is out of range.
@@ -129,4 +136,4 @@ def muon(
     groups = adamw_groups_of(
         {p: is_matrix for p, is_matrix in trainable(model).items() if p not in taken}, weight_decay
     )
-    return MuonAdamW(matrices, groups, learning_rate, adamw_learning_rate, momentum, betas, weight_decay)
+    return MuonAdamW(matrices, groups, learning_rate, adamw_learning_rate, momentum, betas, weight_decay, scale)

@@ -1,0 +1,131 @@
+"""What a GPU makes of the library, in one script of some minutes: two language models, and A5 at the paper's size.
+
+Run it in the repository's root, ``python benchmarks/gpu.py --out FOLDER``, with torch installed; with ``--tiny`` it
+runs through on a CPU in a minute, to see that it does. It prints and writes losses, tokens per second and the share of
+the matrix peak that it measures in the same run; it claims no time that it did not measure.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from torsor.experiments.catalogue import find
+from torsor.experiments.forecast import forecast
+from torsor.experiments.machine import find_device
+from torsor.training import TrainState, train
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def matrix_peak(device: torch.device, dtype: torch.dtype, size: int, seconds: float = 3.0) -> float:
+    """Operations per second of a large matrix product, the fastest of several."""
+    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    best, ending = float("inf"), perf_counter() + seconds
+    while perf_counter() < ending:
+        wait(device)
+        started = perf_counter()
+        for _ in range(4):
+            a @ b
+        wait(device)
+        best = min(best, (perf_counter() - started) / 4)
+    return 2 * size**3 / best
+
+
+def timed(name: str, build, seconds: float, device: torch.device, peak: float) -> dict:
+    """Train for so many seconds; the first updates are warm-up and not counted."""
+    counted = forecast(build())
+    study = build()
+    study.model.to(device)
+    state = TrainState(study.model, study.optimizer)
+    losses, spent, ending = [], [], perf_counter() + seconds
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    for record in train(state, study.task, study.plan, forward=study.step.forward, engine=study.engine):
+        losses.append(record.loss)
+        spent.append(record.seconds)  # ends with a wait: the loss has been read
+        if perf_counter() > ending:
+            break
+    steady = spent[min(5, len(spent) - 1) :]
+    mean = sum(steady) / len(steady)
+    tail = losses[-max(1, len(losses) // 10) :]
+    found = {
+        "name": name,
+        "parameters": counted.parameters,
+        "updates": len(losses),
+        "tokens_per_second": counted.tokens / mean,
+        "seconds_per_update": mean,
+        "share_of_matrix_peak": counted.operations / mean / peak,
+        "loss_first": losses[0],
+        "loss_last_tenth": sum(tail) / len(tail),
+        "peak_memory": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+    }
+    with torch.no_grad():
+        started = perf_counter()
+        try:
+            found["evaluation"] = study.examination.evaluate(study.model, state.update)
+        except ArithmeticError as error:
+            found["evaluation"] = str(error)
+        found["evaluation_seconds"] = perf_counter() - started
+    print(json.dumps({key: value for key, value in found.items() if key != "evaluation"}), flush=True)
+    return found
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("gpu"))
+    parser.add_argument("--text", default="made", help="as torsor train rotate-the-loop/language --text takes it")
+    parser.add_argument("--entries", type=int, default=32_768)
+    parser.add_argument("--seconds", type=float, default=110.0, help="of each language model")
+    parser.add_argument("--a5-seconds", type=float, default=70.0, help="of each word problem")
+    parser.add_argument("--tiny", action="store_true", help="sizes for a CPU, to see that the script runs")
+    given = parser.parse_args()
+    device = find_device("auto")
+    half = torch.bfloat16
+    size, dtype = (512, torch.float32) if given.tiny else (8192, half)
+    pause = min(given.seconds, 3.0)
+    peaks = {
+        str(each).removeprefix("torch."): matrix_peak(device, each, size, pause) for each in {dtype, torch.float32}
+    }
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    result = {"device": name, "torch": torch.__version__, "matrix_peak": peaks, "runs": []}
+    print(json.dumps(result), flush=True)
+
+    language, a5 = find("rotate-the-loop/language"), find("rotate-the-loop/a5")
+    small = {"shrink": 16, "context": 32, "batch": 4, "parts": 1, "positions": 256, "precision": "float32"}
+    large = {"batch": 32, "parts": 1, "context": 2048, "recompute": False, "positions": 65_536}
+    narrow = {"width": 32, "heads": 2, "length": 8, "largest_steps": 4, "batch": 8, "words": 50}
+    for transition, groups in (("diagonal", 1), ("conformal", 2)):
+        sizes = small | {"entries": min(given.entries, 300)} if given.tiny else large | {"entries": given.entries}
+        arguments = language.arguments(
+            scale="paper",
+            **{"text": given.text, "lambada": False, "transition": transition, "groups": groups, **sizes},
+        )
+        peak = peaks["float32" if given.tiny else "bfloat16"]
+        seconds = min(given.seconds, 5.0) if given.tiny else given.seconds
+        result["runs"].append(
+            timed(f"60M, {transition}", lambda a=arguments: language.build(**a), seconds, device, peak)
+        )
+    for transition, groups in (("diagonal", 1), ("conformal", 2)):
+        sizes = narrow if given.tiny else {"words": 2000}
+        arguments = a5.arguments(scale="paper", **{"transition": transition, "groups": groups, **sizes})
+        seconds = min(given.a5_seconds, 5.0) if given.tiny else given.a5_seconds
+        run = timed(f"A5, {transition}", lambda a=arguments: a5.build(**a), seconds, device, peaks["float32"])
+        result["runs"].append(run)
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "gpu.json").write_text(json.dumps(result, indent=1))
+    print(f"written: {given.out / 'gpu.json'}")
+
+
+if __name__ == "__main__":
+    main()

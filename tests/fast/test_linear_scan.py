@@ -1,0 +1,122 @@
+"""The scan in two passes equals the loop, wherever its pieces end and whatever is differentiated."""
+
+import pytest
+import torch
+
+from closeness import assert_close
+from conftest import TOLERANCE
+from torsor.maps import Diagonal, ScaledRotation
+from torsor.recurrence import linear_scan_passes
+from torsor.recurrence.linear_scan import linear_scan, linear_scan_reference
+from torsor.recurrence.linear_scan_passes import _pieces
+
+KINDS = ("rotations", "rotations of each token", "diagonal", "diagonal of each token")
+# batch, length, planes: one chunk, several, a rest, a scan of chunks in several chunks itself, steps one by one
+SHAPES = [(1, 1, 1), (2, 2, 3), (1, 63, 2), (3, 64, 2), (1, 65, 2), (2, 777, 2), (1, 4200, 1), (2, 70, 1200)]
+
+
+def build(kind, scale, angle):
+    return ScaledRotation(scale, angle) if "rotations" in kind else Diagonal(torch.cat([scale, -scale], dim=-1))
+
+
+def drawn(kind, batch, length, planes, dtype=torch.float64):
+    leading = (batch, length) if "token" in kind else ()
+    scale = 0.8 + 0.2 * torch.rand(*leading, planes)
+    given = (
+        scale,
+        6 * torch.rand(*leading, planes),
+        torch.randn(batch, length, 2 * planes),
+        torch.randn(batch, 2 * planes),
+    )
+    return [each.to(dtype).requires_grad_() for each in given]
+
+
+def results_of(function, kind, given, weights):
+    scale, angle, inputs, state = given
+    states, last = function(build(kind, scale, angle), inputs, state)
+    wanted = given if "rotations" in kind else [scale, inputs, state]
+    return states, last, *torch.autograd.grad((states, last), wanted, weights)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_scan_in_two_passes_equals_the_loop(shape, kind, dtype):
+    given = drawn(kind, *shape, dtype=dtype)
+    weights = torch.randn_like(given[2]), torch.randn_like(given[3])
+    pairs = zip(*(results_of(f, kind, given, weights) for f in (linear_scan, linear_scan_reference)), strict=True)
+    for fast, slow in pairs:
+        assert fast.dtype == slow.dtype == dtype
+        assert_close(fast, slow, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("elements", [1, 16, 100, 1 << 12])
+def test_it_does_not_matter_how_many_numbers_an_operation_works_on(kind, elements, monkeypatch):
+    monkeypatch.setattr(linear_scan_passes, "ELEMENTS", elements)
+    monkeypatch.setattr(linear_scan_passes, "WALK", 50)
+    given = drawn(kind, 2, 333, 3)
+    weights = torch.randn_like(given[2]), torch.randn_like(given[3])
+    pairs = zip(*(results_of(f, kind, given, weights) for f in (linear_scan, linear_scan_reference)), strict=True)
+    for fast, slow in pairs:
+        assert_close(fast, slow)
+
+
+@pytest.mark.parametrize("lanes", [1, 7, 512, 1000, 2048, 2049, 10**6])
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 1000, 4096, 4097, 70001])
+def test_the_pieces_make_up_the_length_and_none_holds_more_than_it_may(length, lanes):
+    pieces = list(_pieces(length, lanes))
+    assert sum(chunks * size for chunks, size in pieces) == length
+    for chunks, size in pieces:
+        assert chunks == 1 or (chunks >= linear_scan_passes.FEWEST and chunks * lanes <= linear_scan_passes.ELEMENTS)
+        assert size <= (linear_scan_passes.WALK if chunks == 1 else linear_scan_passes.LONGEST)
+    if length >= 4096 and lanes <= linear_scan_passes.WIDEST:
+        assert sum(size for chunks, size in pieces if chunks == 1) < 64, "the rest alone goes one by one"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wanted", [(0,), (2,), (3,), (0, 3)])
+def test_the_gradient_of_some_of_the_arguments_alone_is_the_same(kind, wanted):
+    given = drawn(kind, 2, 100, 3)
+    scale, angle, inputs, state = given
+    states, _ = linear_scan(build(kind, scale, angle), inputs, state)
+    of_all = torch.autograd.grad(states.square().sum(), [given[i] for i in wanted])
+    alone = [each if i in wanted else each.detach() for i, each in enumerate(given)]
+    states, _ = linear_scan(build(kind, *alone[:2]), *alone[2:])
+    for one, other in zip(torch.autograd.grad(states.square().sum(), [given[i] for i in wanted]), of_all, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gradient_of_the_last_state_alone_and_one_that_is_expanded_reach_everything(kind):
+    given = drawn(kind, 2, 100, 3)
+    for read in (lambda states, last: last.square().sum(), lambda states, last: states.sum()):
+        results = []
+        for function in (linear_scan, linear_scan_reference):
+            loss = read(*function(build(kind, *given[:2]), *given[2:]))
+            results.append(torch.autograd.grad(loss, given if "rotations" in kind else [given[0], *given[2:]]))
+        for fast, slow in zip(*results, strict=True):
+            assert_close(fast, slow)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inputs_and_a_state_in_any_layout_of_memory_give_the_same(kind):
+    scale, angle, inputs, state = (each.detach() for each in drawn(kind, 2, 100, 3))
+    carry = build(kind, scale, angle)
+    expected, last = linear_scan(carry, inputs, state)
+    shifted = torch.empty(2 * 100 * 6 + 1)[1:].view(2, 100, 6).copy_(inputs)  # no complex number may start there
+    for other in (inputs.transpose(0, 1).contiguous().transpose(0, 1), inputs.mT.contiguous().mT, shifted):
+        found = linear_scan(carry, other, state.mT.contiguous().mT)
+        assert torch.equal(found[0], expected)
+        assert torch.equal(found[1], last)
+    constant = inputs[:1, :1].expand(2, 100, 6)
+    assert torch.equal(linear_scan(carry, constant, state)[0], linear_scan(carry, constant.contiguous(), state)[0])
+
+
+def test_what_is_returned_shares_no_memory_with_what_was_given():
+    carry, inputs = Diagonal(torch.full((4,), 0.5)), torch.randn(1, 1, 4)
+    states, last = linear_scan(carry, inputs)
+    kept = inputs.clone()
+    states.zero_()
+    assert torch.equal(inputs, kept)
+    assert torch.equal(last, kept[:, 0])

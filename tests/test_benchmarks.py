@@ -1,0 +1,27 @@
+"""The scripts in ``benchmarks`` run through; what they measure is not looked at."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_script_for_a_gpu_runs_through_at_a_tiny_size_on_a_cpu(tmp_path):
+    options = ["--tiny", "--seconds", "0.1", "--a5-seconds", "0.1", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "gpu.py", *options], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "gpu.json").read_text())
+    assert [run["name"] for run in found["runs"]] == [
+        "60M, diagonal",
+        "60M, conformal",
+        "A5, diagonal",
+        "A5, conformal",
+    ]
+    for run in found["runs"]:
+        assert run["updates"] >= 1
+        assert 0 < run["share_of_matrix_peak"]
+        assert run["evaluation"]
