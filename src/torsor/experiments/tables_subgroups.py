@@ -5,7 +5,7 @@ from torsor.experiments.table import Published, Row, Table
 from torsor.experiments.tuning import Tuning
 
 _COLUMNS = ("validation", "test")
-_RATES = Tuning("learning_rate", (2e-3, 5e-3, 1e-2), share=1 / 3)
+_RATES = Tuning("learning_rate", (2e-3, 5e-3, 1e-2, 2e-2), share=1 / 3)
 
 
 def _bits(validation: float, test: float) -> dict[str, Published]:
