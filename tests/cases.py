@@ -66,6 +66,7 @@ from torsor.models import (
     parcae_transformer,
 )
 from torsor.tasks import Characters, Corpus, PackedTokens, Task, WordProblem
+from torsor.tracking import HeldOutPairs
 from torsor.transitions import (
     BlockConformal,
     BlockDecay,
@@ -278,6 +279,9 @@ TASKS: dict[str, Callable[[], Task]] = {
     "words in the generators": lambda: WordProblem(alternating(5), length=12),
     "words in all elements": lambda: WordProblem(symmetric(3), length=12, alphabet="all", seed=3),
     "words of one letter": lambda: WordProblem(cyclic(2), length=1),
+    "words with held-out pairs": lambda: HeldOutPairs(
+        WordProblem(symmetric(3), length=12, alphabet="all", seed=3), pairs=((1, 2), (4, 1)), forced=2
+    ),
     "characters of one text": lambda: Characters(Corpus.cut("".join(map(str, range(3000)))), context=8, seed=3),
     "characters of separate texts": lambda: Characters(Corpus("áb\n𝔸" * 60, "b𝔸" * 60), context=1),
     "packed tokens": lambda: PackedTokens(

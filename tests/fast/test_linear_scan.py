@@ -1,10 +1,14 @@
 """The scan in two passes equals the loop, wherever its pieces end and whatever is differentiated."""
 
+import json
+
 import pytest
 import torch
 
 from closeness import assert_close
 from conftest import TOLERANCE
+from torsor.bench.linear_scan import arguments, complex_loop, dense_loop, in_two_passes, kept_bytes, measure
+from torsor.cli import main
 from torsor.maps import Diagonal, ScaledRotation
 from torsor.recurrence import linear_scan_passes
 from torsor.recurrence.linear_scan import linear_scan, linear_scan_reference
@@ -120,3 +124,67 @@ def test_what_is_returned_shares_no_memory_with_what_was_given():
     states.zero_()
     assert torch.equal(inputs, kept)
     assert torch.equal(last, kept[:, 0])
+
+
+# The timings: every row is there, and what is timed is what it is called.
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_loops_that_are_timed_are_the_scan(own):
+    given = [each.double() for each in arguments(2, 9, heads=2, head_dim=6, own=own)]
+    loops = [complex_loop] if own else [complex_loop, dense_loop(2), dense_loop(2, fused=True)]
+    for loop in loops:
+        assert_close(loop(*given), in_two_passes(*given))
+
+
+def test_what_is_kept_for_the_gradient_is_counted_by_its_memory():
+    x = torch.randn(5, 4, requires_grad=True)
+    assert kept_bytes(lambda x: (x * 2).exp(), [x]) == 20 * 8
+    assert kept_bytes(lambda x: x.square(), [x]) == 0, "what was given is not counted"
+
+
+def test_the_scan_keeps_no_more_than_a_loop_and_no_more_of_it_lives_at_one_time(monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.setattr(linear_scan_passes, "ELEMENTS", 512)  # so that what it works on is small beside so few tokens
+    content = measure(batch=2, length=256, heads=2, head_dim=8, rounds=1, lengths=())
+    for cases in (content["one_map"], content["a_map_for_each_token"]):
+        for name, case in cases.items():
+            assert case["seconds"] > 0
+            assert case["quartiles"][0] <= case["over_scan"] <= case["quartiles"][1]
+            first_state = 2 * 16 * 4
+            assert case["kept_bytes"] + first_state >= cases["scan"]["kept_bytes"], name
+            assert case["peak_bytes"] >= cases["scan"]["peak_bytes"], name
+    assert max(content["differences"]["one map"].values()) < 1e-12
+    assert max(content["differences"]["a map for each token"].values()) < 1e-12
+
+
+def run(command: str) -> int:
+    with pytest.raises(SystemExit) as ending:
+        main(command.split())
+    return ending.value.code
+
+
+def test_the_command_prints_a_row_for_each_case_and_each_length(capsys):
+    torch.set_default_dtype(torch.float32)
+    sizes = "--batch 1 --length 80 --heads 1 --head-dim 4 --rounds 1 --threads 1 --lengths 16 --lengths 64"
+    assert run(f"bench linear-scan {sizes}") == 0
+    out = capsys.readouterr().out
+    for words in ("batch 1, length 80", "complex loop", "dense loop, fused", "a map for each token", "for a token"):
+        assert words in out
+    assert run(f"bench linear-scan {sizes} --json") == 0
+    assert [row["length"] for row in json.loads(capsys.readouterr().out)["lengths"]] == [16, 64]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--length 0", "length must be at least 1, got 0"),
+        ("--lengths 0", "lengths must be at least 1, got 0"),
+        ("--head-dim 3", "head_dim must be even, got 3"),
+    ],
+)
+def test_sizes_that_cannot_be_timed_are_one_line(arguments, words, capsys):
+    assert run(f"bench linear-scan --threads 1 {arguments}") == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1

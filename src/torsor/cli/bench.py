@@ -195,6 +195,60 @@ def m2rnn(
     console.print(f"largest difference from the careful loop, of outputs, states and gradients: {largest:.1e}")
 
 
+@app.command
+def linear_scan(
+    *,
+    batch: Whole = 4,
+    length: Whole = 4096,
+    heads: Whole = 8,
+    head_dim: Whole = 32,
+    rounds: Whole = 5,
+    lengths: tuple[int, ...] = (1024, 4096, 16384, 65536, 262144),
+    threads: MaybeWhole = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The scan of planes against loops over the tokens: time of a pass with its gradient, memory, differences.
+
+    Args:
+        batch: sequences.
+        length: tokens of each sequence.
+        heads: of the state.
+        head_dim: coordinates of a head, even.
+        rounds: turns that each case takes.
+        lengths: of one sequence each, at which the scan alone is timed too.
+        threads: threads of PyTorch; those of the machine by default.
+        as_json: print JSON for programs.
+    """
+    import torch
+
+    from torsor.bench.linear_scan import measure
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    content = measure(batch, length, heads, head_dim, rounds, lengths)
+    if as_json:
+        print(json.dumps(content))
+        return
+    console = Console(highlight=False, width=120)
+    sizes = ", ".join(f"{name} {content[name]}" for name in ("batch", "length", "heads", "head_dim"))
+    console.print(f"{sizes}, float32, {content['threads']} threads; medians of {rounds} rounds")
+    for title, key in (("one map", "one_map"), ("a map for each token", "a_map_for_each_token")):
+        table = Table(title, "with gradient", "over scan", "quartiles", "peak", "kept", box=None, pad_edge=False)
+        for name, case in content[key].items():
+            low, high = case["quartiles"]
+            table.add_row(
+                *(name, f"{case['seconds'] * 1e3:.1f} ms", f"{case['over_scan']:.2f}", f"{low:.2f} to {high:.2f}"),
+                *(f"{case[each] / 1e6:.1f} MB" for each in ("peak_bytes", "kept_bytes")),
+            )
+        console.print(table)
+    largest = max(value for each in content["differences"].values() for value in each.values())
+    console.print(f"largest difference from the loop in float64, of states and gradients: {largest:.1e}")
+    table = Table("length", "for a token", "over the first", box=None, pad_edge=False)
+    for row in content["lengths"]:
+        table.add_row(str(row["length"]), f"{row['seconds_per_token'] * 1e6:.2f} µs", f"{row['over_shortest']:.2f}")
+    console.print(table)
+
+
 def _ratio(row: dict[str, Any]) -> list[str]:
     if "over_conformal" not in row:
         return []

@@ -1,7 +1,7 @@
 """The exponential of skew-symmetric and skew-Hermitian matrices, and its gradient, in few batched products."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import torch
@@ -19,7 +19,7 @@ POLYNOMIALS = {
     torch.float64: DOUBLE,
     torch.complex128: DOUBLE,
 }
-PART = 2**18  # real numbers of a part of the batch for each thread of a CPU: what a product touches stays in the cache
+PART = 2**18  # real numbers in a part of the batch: what a product touches stays in the cache of a CPU
 
 
 def skew_exponential_reference(tangent: Inexact[Tensor, "*batch d d"]) -> Inexact[Tensor, "*batch d d"]:
@@ -120,14 +120,19 @@ def _diagonal(matrices: Tensor) -> Tensor:
     return matrices.diagonal(dim1=-2, dim2=-1)
 
 
-def _parts(matrices: Tensor) -> Sequence[Tensor]:
-    """The batch in parts of equal size that stay in the cache; whole on other devices."""
+def _part_size(matrices: Tensor) -> int:
+    """How many matrices are worked on at a time: parts of equal size that stay in the cache; on other devices all."""
+    batch, numbers = len(matrices), matrices.numel() * (2 if matrices.is_complex() else 1)
+    # Threads wait for each other after every operation, longest where cores are shared: give each of them more.
+    limit = PART * torch.get_num_threads() ** 2
+    parts = math.ceil(numbers / limit) if matrices.device.type == "cpu" else 1
+    return max(1, math.ceil(batch / max(1, parts)))
+
+
+def _parts(matrices: Tensor, size: int) -> Sequence[Tensor]:
     if not matrices.numel():
         return ()
-    if matrices.device.type != "cpu":
-        return (matrices,)
-    numbers = matrices.numel() * (2 if matrices.is_complex() else 1)
-    return matrices.tensor_split(min(len(matrices), math.ceil(numbers / (PART * torch.get_num_threads()))))
+    return (matrices,) if size >= len(matrices) else matrices.split(size)
 
 
 @final
@@ -136,6 +141,7 @@ class _Workspace:
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
+        self.size = 1
         self.parts: list[tuple[Tensor, ...]] = []
 
 
@@ -144,8 +150,9 @@ class _SkewExponential(Function):
     @staticmethod
     def forward(matrices: Tensor, workspace: _Workspace) -> Tensor:
         result = torch.empty_like(matrices)
+        size = workspace.size = _part_size(matrices)
         with full_precision(matrices):
-            for part, into in zip(_parts(matrices), _parts(result), strict=True):
+            for part, into in zip(_parts(matrices, size), _parts(result, size), strict=True):
                 needed = _exponential(part, into)
                 if workspace.wanted:
                     workspace.parts.append(needed)
@@ -154,12 +161,13 @@ class _SkewExponential(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, _Workspace], output: Tensor) -> None:
         matrices, workspace = inputs
-        ctx.lengths = tuple(len(part) for part in workspace.parts)
+        ctx.cut = workspace.size, tuple(len(part) for part in workspace.parts)
         ctx.save_for_backward(matrices, *(tensor for part in workspace.parts for tensor in part))
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
-        return _Gradient.apply(*grad_outputs, ctx.lengths, *ctx.saved_tensors), None
+        gradient: Callable[..., Tensor] = _Gradient.apply if torch.is_grad_enabled() else _gradient
+        return gradient(*grad_outputs, ctx.cut, *ctx.saved_tensors), None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
@@ -169,20 +177,26 @@ class _SkewExponential(Function):
         return _SkewExponential.apply(flat, workspace).unflatten(0, every.shape[:2]), 0
 
 
+def _gradient(gradient: Tensor, cut: tuple[int, tuple[int, ...]], matrices: Tensor, *kept: Tensor) -> Tensor:
+    """The gradient with respect to the whole batch, which was cut into parts of one size, so many tensors each."""
+    size, lengths = cut
+    cotangent = gradient.conj().resolve_conj() if gradient.is_complex() else gradient
+    result = torch.empty_like(matrices)
+    tensors = iter(kept)
+    parts = zip(*(_parts(each, size) for each in (matrices, cotangent.mT, result)), lengths, strict=True)
+    with full_precision(gradient):  # a gradient may be taken under autocast, too
+        for part, transposed, into, length in parts:
+            _transposed_gradient(part, transposed, [next(tensors) for _ in range(length)], into)
+    return result.mH if gradient.is_complex() else result.mT
+
+
 @final
 class _Gradient(Function):
     """The gradient as an operation of its own, so that a second derivative is refused instead of missing a part."""
 
     @staticmethod
-    def forward(gradient: Tensor, lengths: tuple[int, ...], matrices: Tensor, *kept: Tensor) -> Tensor:
-        cotangent = gradient.conj().resolve_conj() if gradient.is_complex() else gradient
-        result = torch.empty_like(matrices)
-        tensors = iter(kept)
-        parts = zip(_parts(matrices), _parts(cotangent.mT), _parts(result), lengths, strict=True)
-        with full_precision(gradient):  # a gradient may be taken under autocast, too
-            for part, transposed, into, length in parts:
-                _transposed_gradient(part, transposed, [next(tensors) for _ in range(length)], into)
-        return result.mH if gradient.is_complex() else result.mT
+    def forward(*args: Any) -> Tensor:
+        return _gradient(*args)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

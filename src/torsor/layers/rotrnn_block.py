@@ -20,8 +20,9 @@ class RotRNNBlock(nn.Module):
     r"""One block of the published kind: :math:`v = \text{GELU}(R(\|x\|))`, then :math:`x + v \odot \sigma(W v + b)`.
 
     With :math:`R` the layer and a width of :math:`w` there are :math:`w^2 + 3 w` parameters besides the layer's.
-    The norm is a layer norm, which keeps the tokens and the sequences of a batch apart; the published
-    settings take batch norm. :math:`W` starts normal of size :math:`1 / \sqrt{w}` and :math:`b` at zero.
+    The order is inferred, that of the S5 code base. The norm is a layer norm, which keeps the tokens and the
+    sequences of a batch apart; the published settings take batch norm. :math:`W` starts normal of size
+    :math:`1 / \sqrt{w}` and :math:`b` at zero.
 
     Guarantees, each a test in ``tests/claims/test_rotrnn.py``:
 

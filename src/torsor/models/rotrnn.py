@@ -18,7 +18,7 @@ class RotRNN(nn.Module):
     With a width of :math:`w`, a vocabulary of :math:`V`, :math:`K` classes and :math:`L` blocks of :math:`H`
     heads and a state of :math:`X` there are :math:`V w + L (2 X w + w^2 + 4 w + H + X^2 / 2H) + K (w + 1)`
     parameters, and :math:`L X w` more both ways. The embedding starts normal of size 1, the readout
-    normal of size :math:`1 / \sqrt{w}` with bias zero. The memory of a step does not grow.
+    normal of size :math:`1 / \sqrt{w}` with bias zero (both inferred). The memory of a step does not grow.
 
     Guarantees, each a test in ``tests/claims/test_rotrnn.py``:
 

@@ -57,10 +57,17 @@ def linear_scan(
     dtype = multiplier.dtype.to_real()
     _require_fit(carry, inputs, state, dtype)
     _require_range(carry)
-    multiplier = multiplier.flatten() if _is_shared(multiplier) else multiplier.expand(*inputs.shape[:2], -1)
+    shared = multiplier.shape[:-1].numel() == 1
+
+    def spread(each: Tensor) -> Tensor:
+        return each.flatten() if shared else each.expand(*inputs.shape[:2], -1)
+
+    scale, angle = (carry.scale, spread(carry.angle)) if isinstance(carry, ScaledRotation) else (multiplier, None)
     inputs = inputs.to(dtype)
     first = inputs.new_zeros(inputs.shape[0], carry.dim) if state is None else state
-    states, last = LinearScan.apply(multiplier, _lanes(carry, inputs), _lanes(carry, first))
+    lanes = _lanes(carry, inputs), _lanes(carry, first)
+    # the multiplier is not differentiated: its own graph would keep the sines, the cosines and their products
+    states, last = LinearScan.apply(spread(scale), angle, spread(multiplier.detach()), *lanes)
     return _coordinates(carry, states), _coordinates(carry, last)
 
 
@@ -97,25 +104,21 @@ def _multiplier(carry: LinearMap) -> Inexact[Tensor, "*batch lanes"]:
     raise ValueError(f"carry must be a ScaledRotation or a Diagonal, got {type(carry).__name__}")
 
 
-def _is_shared(multiplier: Tensor) -> bool:
-    return multiplier.shape[:-1].numel() == 1
-
-
 def _lanes(carry: LinearMap, x: Tensor) -> Tensor:
     if not isinstance(carry, ScaledRotation):
         return x
-    if carry.pairing == "adjacent":
-        return _as_complex(x)
-    first, second = x.unflatten(-1, (carry.groups, 2, -1)).unbind(-2)
-    return torch.complex(first, second).flatten(-2)
+    if carry.pairing == "half-split":
+        x = x.unflatten(-1, (carry.groups, 2, -1)).mT.flatten(-3)
+    return _as_complex(x)
 
 
 def _coordinates(carry: LinearMap, x: Tensor) -> Tensor:
     if not isinstance(carry, ScaledRotation):
         return x
-    if carry.pairing == "adjacent":
-        return torch.view_as_real(x).flatten(-2)
-    return torch.view_as_real(x.unflatten(-1, (carry.groups, -1))).mT.flatten(-3)
+    pairs = torch.view_as_real(x)
+    if carry.pairing == "half-split":
+        return pairs.unflatten(-2, (carry.groups, -1)).mT.flatten(-3)
+    return pairs.flatten(-2)
 
 
 def _require_fit(carry: LinearMap, inputs: Tensor, state: Tensor | None, dtype: torch.dtype) -> None:

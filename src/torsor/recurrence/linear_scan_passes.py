@@ -20,15 +20,18 @@ WALK = 1 << 10
 class LinearScan(torch.autograd.Function):
     r"""Every state of :math:`x_t = \lambda_t x_{t-1} + u_t`, elementwise; its backward pass is the same scan, reversed.
 
-    With the gradient :math:`g_t` of the states, :math:`r_t = g_t + \bar\lambda_{t+1} r_{t+1}` is the gradient
-    of :math:`u_t`, and :math:`r_t \bar x_{t-1}` that of :math:`\lambda_t`. The states are all that is kept.
+    The multiplier is a scale, or :math:`\lambda = c e^{i\theta}` with an angle. With the gradient :math:`g_t` of
+    the states, :math:`r_t = g_t + \bar\lambda_{t+1} r_{t+1}` is the gradient of :math:`u_t`, and
+    :math:`r_t \bar x_{t-1}` that of :math:`\lambda_t`. Kept are the scale, the angle and the states.
     """
 
     @staticmethod
-    def forward(ctx: Any, multiplier: Tensor, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, scale: Tensor, angle: Tensor | None, multiplier: Tensor, inputs: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
         states = torch.empty_like(inputs, memory_format=torch.contiguous_format)
         last = carry_through(_widened(multiplier), inputs, state, states, backwards=False)
-        ctx.save_for_backward(multiplier, state, states)
+        ctx.save_for_backward(scale, angle, state, states)
         ctx.set_materialize_grads(False)
         return states, last.clone()
 
@@ -36,20 +39,19 @@ class LinearScan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         grad, grad_last = grads
-        multiplier, state, states = ctx.saved_tensors
+        scale, angle, state, states = ctx.saved_tensors
         if grad is None:
             grad = torch.zeros_like(states)
+        unit = None if angle is None else torch.complex(angle.cos(), -angle.sin())
+        adjoint = scale if unit is None else scale * unit
         received = torch.empty_like(states)
         received[:, -1] = grad[:, -1] if grad_last is None else grad[:, -1] + grad_last
-        adjoint = multiplier.conj().resolve_conj()
-        later = adjoint if adjoint.ndim == 1 else adjoint[:, 1:]
+        later, first = (adjoint, adjoint) if adjoint.ndim == 1 else (adjoint[:, 1:], adjoint[:, 0])
         carry_through(_widened(later), grad[:, :-1], received[:, -1], received[:, :-1], backwards=True)
-        first = adjoint if adjoint.ndim == 1 else adjoint[:, 0]
-        return (
-            _grad_multiplier(multiplier, state, states, received) if ctx.needs_input_grad[0] else None,
-            received if ctx.needs_input_grad[1] else None,
-            first * received[:, 0] if ctx.needs_input_grad[2] else None,
-        )
+        of_scale = of_angle = None
+        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
+            of_scale, of_angle = _grads_of_multiplier(unit, adjoint, state, states, received)
+        return of_scale, of_angle, None, received, first * received[:, 0] if ctx.needs_input_grad[4] else None
 
 
 def carry_through(
@@ -157,19 +159,37 @@ def _widened(multiplier: Tensor) -> Tensor:
     return multiplier.to(torch.complex128 if multiplier.is_complex() else torch.float64)
 
 
-def _grad_multiplier(multiplier: Tensor, state: Tensor, states: Tensor, received: Tensor) -> Tensor:
+def _grads_of_multiplier(
+    unit: Tensor | None, adjoint: Tensor, state: Tensor, states: Tensor, received: Tensor
+) -> tuple[Tensor, Tensor | None]:
     batch, length, lanes = states.shape
-    first = received[:, 0] * state.conj()
-    shared = multiplier.ndim == 1
-    grad = first.sum(0) if shared else torch.empty_like(states)
-    if not shared:
-        grad[:, 0] = first
     block = max(1, ELEMENTS // (batch * lanes))
-    for start in range(1, length, block):
+    if adjoint.ndim == 1:
+        total = (received[:, 0] * state.conj()).sum(0)
+        for start in range(1, length, block):
+            total += _products(states, received, start, min(start + block, length)).sum((0, 1))
+        return _of_scale_and_angle(total, unit, adjoint)
+    of_scale = received.new_empty(received.shape, dtype=received.dtype.to_real())
+    of_angle = None if unit is None else torch.empty_like(of_scale)
+    for start in range(0, length, block):
         end = min(start + block, length)
-        product = received[:, start:end] * states[:, start - 1 : end - 1].conj()
-        if shared:
-            grad += product.sum((0, 1))
-        else:
-            grad[:, start:end] = product
-    return grad
+        product = _products(states, received, max(start, 1), end)
+        if start == 0:
+            product = torch.cat([(received[:, 0] * state.conj())[:, None], product], dim=1)
+        here = slice(start, end)
+        scales, angles = _of_scale_and_angle(product, None if unit is None else unit[:, here], adjoint[:, here])
+        of_scale[:, here] = scales
+        if of_angle is not None and angles is not None:
+            of_angle[:, here] = angles
+    return of_scale, of_angle
+
+
+def _products(states: Tensor, received: Tensor, start: int, end: int) -> Tensor:
+    """What a run of tokens, the first excepted, adds to the gradient of the multiplier."""
+    return received[:, start:end] * states[:, start - 1 : end - 1].conj()
+
+
+def _of_scale_and_angle(product: Tensor, unit: Tensor | None, adjoint: Tensor) -> tuple[Tensor, Tensor | None]:
+    if unit is None:
+        return product, None
+    return (unit * product).real, (adjoint * product).imag
