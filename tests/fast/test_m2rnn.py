@@ -123,7 +123,7 @@ def test_packed_without_a_batch_axis_it_is_the_same():
 
 
 @pytest.mark.parametrize("size", [1e-5, 1e-2, 0.05, 0.1, 0.2, 1.0, 30.0])
-def test_in_float32_it_is_as_near_to_float64_as_the_reference_is_where_writes_are_small_too(size):
+def test_in_float32_it_is_nearly_as_exact_as_the_reference_where_writes_are_small_too(size):
     wide = arguments(50, batch=1, key_dim=8)
     with torch.no_grad():
         wide[1] *= size  # small keys: the tanh must not lose what lies near zero

@@ -47,9 +47,7 @@ def m2rnn_410m(
     Raises:
         ValueError: when a place is not one of 24 or is given to two kinds.
     """
-    places, attending = set(range(LAYERS) if other is None else m2rnn_at), set(attention_at)
-    if other is None:
-        places -= attending
+    places, attending = set(() if other is None else m2rnn_at), set(attention_at)
     for place in sorted(places | attending):
         if not 0 <= place < LAYERS:
             raise ValueError(f"places must lie in 0 .. {LAYERS - 1}, got {place}")

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-
 # The largest product of a key's and a value's entries from which a state is taken to have entries of that size, too.
 LARGE_WRITE = 1.0
 
