@@ -41,10 +41,8 @@ def matrix_peak(device: torch.device, dtype: torch.dtype, size: int, seconds: fl
     return 2 * size**3 / best
 
 
-def timed(name: str, build, seconds: float, device: torch.device, peak: float) -> dict:
+def timed(name: str, study, counted, seconds: float, device: torch.device, peak: float) -> dict:
     """Train for so many seconds; the first updates are warm-up and not counted."""
-    counted = forecast(build())
-    study = build()
     study.model.to(device)
     state = TrainState(study.model, study.optimizer)
     losses, spent, ending = [], [], perf_counter() + seconds
@@ -60,7 +58,7 @@ def timed(name: str, build, seconds: float, device: torch.device, peak: float) -
     tail = losses[-max(1, len(losses) // 10) :]
     found = {
         "name": name,
-        "parameters": counted.parameters,
+        "parameters": sum(p.numel() for p in study.model.parameters()),
         "updates": len(losses),
         "tokens_per_second": counted.tokens / mean,
         "seconds_per_update": mean,
@@ -105,23 +103,21 @@ def main() -> None:
     small = {"shrink": 16, "context": 32, "batch": 4, "parts": 1, "positions": 256, "precision": "float32"}
     large = {"batch": 32, "parts": 1, "context": 2048, "recompute": False, "positions": 65_536}
     narrow = {"width": 32, "heads": 2, "length": 8, "largest_steps": 4, "batch": 8, "words": 50}
-    for transition, groups in (("diagonal", 1), ("conformal", 2)):
-        sizes = small | {"entries": min(given.entries, 300)} if given.tiny else large | {"entries": given.entries}
-        arguments = language.arguments(
-            scale="paper",
-            **{"text": given.text, "lambada": False, "transition": transition, "groups": groups, **sizes},
-        )
-        peak = peaks["float32" if given.tiny else "bfloat16"]
-        seconds = min(given.seconds, 5.0) if given.tiny else given.seconds
-        result["runs"].append(
-            timed(f"60M, {transition}", lambda a=arguments: language.build(**a), seconds, device, peak)
-        )
-    for transition, groups in (("diagonal", 1), ("conformal", 2)):
-        sizes = narrow if given.tiny else {"words": 2000}
-        arguments = a5.arguments(scale="paper", **{"transition": transition, "groups": groups, **sizes})
-        seconds = min(given.a5_seconds, 5.0) if given.tiny else given.a5_seconds
-        run = timed(f"A5, {transition}", lambda a=arguments: a5.build(**a), seconds, device, peaks["float32"])
-        result["runs"].append(run)
+    text = {"text": given.text, "lambada": False}
+    sizes = small | {"entries": min(given.entries, 300)} if given.tiny else large | {"entries": given.entries}
+    pairs = (
+        ("60M", language, text | sizes, given.seconds, peaks["float32" if given.tiny else "bfloat16"]),
+        ("A5", a5, narrow if given.tiny else {"words": 2000}, given.a5_seconds, peaks["float32"]),
+    )
+    for size, experiment, arguments, seconds, peak in pairs:
+        wanted = {"transition": "diagonal", "groups": 1} | arguments
+        # the two maps differ in no matrix product
+        counted = forecast(experiment.build(**experiment.arguments(scale="paper", **wanted)))
+        for transition, groups in (("diagonal", 1), ("conformal", 2)):
+            wanted |= {"transition": transition, "groups": groups}
+            study = experiment.build(**experiment.arguments(scale="paper", **wanted))
+            limit = min(seconds, 5.0) if given.tiny else seconds
+            result["runs"].append(timed(f"{size}, {transition}", study, counted, limit, device, peak))
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "gpu.json").write_text(json.dumps(result, indent=1))
     print(f"written: {given.out / 'gpu.json'}")

@@ -45,12 +45,8 @@ def really(study, update):
     "arguments",
     [
         {},
-        {"transition": "diagonal"},
-        {"transition": "cayley"},
-        {"core_layers": 2},
-        {"smallest_steps": 8},
+        {"transition": "cayley", "core_layers": 2},
         {"grad_steps": 3, "largest_steps": 9},
-        {"depth_per": "sequence"},
         {"depth_per": "sequence", "mean_steps": 4.0, "grad_steps": 2},
     ],
     ids=str,

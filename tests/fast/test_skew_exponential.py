@@ -1,6 +1,7 @@
 """The exponential of skew matrices against longer arithmetic, and its gradient against the one of PyTorch."""
 
 import math
+import weakref
 
 import mpmath
 import pytest
@@ -102,8 +103,9 @@ def test_the_polynomial_and_its_derivative_are_the_exponential_to_half_the_last_
 def test_values_and_slope_at_zero_are_those_of_the_exponential():
     for reach in (1 / 16, 0.3, 0.8, 1.5):
         p = exponential_polynomial(reach)
-        second = p.g + p.l * p.e * p.f0
-        assert second == pytest.approx(1 / 2, abs=2 * reach**7 / 2**7)
+        summands = p.g, p.l * p.e * p.f0
+        assert sum(summands) == pytest.approx(1 / 2, abs=2 * reach**7 / 2**7)
+        assert min(summands) > 0  # they do not cancel
 
 
 # The error
@@ -214,15 +216,27 @@ def test_the_gradient_can_be_taken_twice_from_one_graph():
     assert torch.equal(*first, *torch.autograd.grad(result, s, cotangent))
 
 
-def test_nothing_is_kept_without_a_gradient():
-    packed = []
-    s = skew(2, 5, norm=5.0).requires_grad_()
+def test_the_tensors_of_a_part_are_kept_for_a_gradient_alone(monkeypatch):
+    packed, alive, work = [], [], skew_exponential._exponential
+    references = []
+
+    def watched(*given):
+        alive.append(sum(each() is not None for each in references))
+        kept = work(*given)
+        references.extend(weakref.ref(tensor) for tensor in kept)
+        return kept
+
+    monkeypatch.setattr(skew_exponential, "_exponential", watched)
+    monkeypatch.setattr(skew_exponential, "PART", 100)
+    s = skew(12, 5, norm=5.0).requires_grad_()
     with torch.autograd.graph.saved_tensors_hooks(lambda x: packed.append(x) or x, lambda x: x):
         with torch.no_grad():
             exponential(s)
-        assert not packed
+        assert alive == [0, 10, 10]  # those of the part before
+        references.clear()
         exponential(s)
-    assert len(packed) == 4 + 7  # the matrices, three of their polynomial, and seven doublings
+    assert alive[3:] == [0, 10, 20]
+    assert len(packed) == 1 + 3 * (3 + 7)  # the matrices, and of each part three of the polynomial and seven doublings
 
 
 def test_autocast_changes_neither_value_nor_gradient():
