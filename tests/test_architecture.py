@@ -26,7 +26,7 @@ ALLOWED = {
     "tasks": {"groups"},
     "training": {"tasks"},
     # what chooses
-    "experiments": LEARNING | {"text", "generation"},
+    "experiments": LEARNING | {"text", "generation", "tracking"},
     # the later rooms
     "tracking": {"groups", "tasks", "recurrence", "diagnostics"},
     "text": set(),

@@ -140,6 +140,7 @@ def test_answers_at_chance_right_answers_and_sets_that_are_no_cosets_have_no_sta
     fit = coset_fit(answers, states, group)
     assert fit.stage is None
     assert fit.fits[0].order == 24  # the whole group is nearest
+    assert fit.reason == "the answers are at chance"
     assert coset_fit(states, states, group).reason == "too few errors, 0 of at least 100"
     for some in ((0, 1, 2), (0, 3, 9, 11), (0, 1, 2, 3, 4, 6)):
         assert not group.is_subgroup(some)

@@ -566,9 +566,7 @@ class Walker:
     def read(self, tokens, state):
         self.rows.append(tuple(tokens.shape))
         if state is None:
-            state = self.state(
-                torch.zeros(len(tokens), 1).long(), torch.stack([torch.zeros_like(self.wrong), self.wrong], 1)
-            )
+            state = torch.zeros(len(tokens), 1).long(), [torch.stack([torch.zeros_like(self.wrong), self.wrong], 1)]
         q, (count,) = state
         answers = []
         for column in tokens.unbind(1):
@@ -722,6 +720,12 @@ def test_a_drift_grows_with_exponent_one_and_crosses_at_tau_m_over_eta(drift, po
     assert control.displacement == pytest.approx([drift * t**power for t in HORIZONS], rel=0.1)
 
 
+def test_the_growth_is_fitted_up_to_the_horizon_that_is_asked_for():
+    trajectory, _ = planted(HORIZONS, lambda t: 0.02 * min(t, 8))
+    assert error_control(trajectory, 4, fit_until=8).growth == pytest.approx(1, abs=0.05)
+    assert error_control(trajectory, 4).growth < 0.8
+
+
 def test_a_random_walk_grows_with_exponent_one_half():
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(2000) % 3
@@ -790,6 +794,11 @@ def test_an_affine_return_map_that_fixes_the_class_means_corrects_nothing():
         factor = contraction(affine, states, subspace, size=size)
         assert factor.inside.value == pytest.approx(1, abs=1e-9)
         assert factor.inside.low == pytest.approx(factor.inside.high)
+    # what leaks out of the span is in the whole alone
+    leaking = inside + (torch.eye(8) - inside) @ torch.randn(8, 8) @ inside
+    factor = contraction(lambda h: h @ leaking.T, states, subspace, size=0.5)
+    assert factor.inside.value == pytest.approx(1, abs=1e-9)
+    assert factor.whole.low > 1.1
 
 
 def test_a_map_that_returns_to_the_nearest_mean_corrects_everything_and_a_scale_its_own_factor():
