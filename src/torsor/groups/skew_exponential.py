@@ -12,7 +12,7 @@ from torch.autograd import Function
 from torsor.groups.exponential_polynomial import exponential_polynomial
 from torsor.groups.precision import COMPLEX, REAL, full_precision, require_dtype
 
-SINGLE, DOUBLE = exponential_polynomial(1.1), exponential_polynomial(0.088)
+SINGLE, DOUBLE = exponential_polynomial(0.8), exponential_polynomial(1 / 16)
 POLYNOMIALS = {
     torch.float32: SINGLE,
     torch.complex64: SINGLE,
