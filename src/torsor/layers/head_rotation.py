@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from torsor.groups.skew_exponential import skew_exponential
 from torsor.layers.full_precision import full_dtype, normal
 from torsor.maps import ScaledRotation
 from torsor.transitions.base import Float32Island
@@ -92,7 +93,7 @@ class HeadRotation(Float32Island):
 
     def basis(self) -> Float[Tensor, "heads head_dim head_dim"]:
         """The orthogonal matrix :math:`P_h` of every head."""
-        return torch.linalg.matrix_exp(skew_matrices(self.coordinates, self.heads, self.dim // self.heads))
+        return skew_exponential(skew_matrices(self.coordinates, self.heads, self.dim // self.heads))
 
     def in_basis(self, columns: Float[Tensor, "dim width"]) -> Float[Tensor, "dim width"]:
         r"""What the basis sees of vectors of the state: :math:`P_h^\top` times the rows of each head."""
