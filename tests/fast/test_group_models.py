@@ -178,9 +178,9 @@ def _tangent_network(block, states, towards):
     means = list(_means(states, block.attention.inverse_temperature, block.attention.slope))
     for state, mean in zip(states, means, strict=True):
         state = _moved(state, _coordinates(state.mH @ mean))
-        inner = _mixed(block.mixing, _coordinates(state), block.inner_drive, 0, state)
+        inner = _mixed(block.mixing, _coordinates(state), block.attention_drive, 0, state)
         inner = inner * (1 + torch.erf(inner / 2**0.5)) / 2
-        yield _moved(state, _mixed(block.mixing, inner, block.outer_drive, 1, state))
+        yield _moved(state, _mixed(block.mixing, inner, block.position_drive, 1, state))
 
 
 FORMULAE = {

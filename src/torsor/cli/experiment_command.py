@@ -1,23 +1,45 @@
-"""A sub-command for each experiment: the experiment's own arguments as options, and those that all share."""
+"""A command with a sub-command for each experiment: its own arguments as options, and those that all share."""
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
 
 from torsor.cli.whole import strict
-from torsor.experiments.experiment import Experiment
+from torsor.experiments.catalogue import EXPERIMENTS
+from torsor.experiments.experiment import Experiment, nearest
 
 
-def experiment_command(
-    experiment: Experiment, do: Callable[[Experiment, dict[str, Any]], object], common: Callable[..., None]
-) -> Callable[..., None]:
-    """A function whose signature and help the command line shows.
+def experiments_app(
+    name: str, summary: str, do: Callable[[Experiment, dict[str, Any]], object], common: Callable[..., None]
+) -> App:
+    """The command, which tells the nearest right name of an experiment that is not there.
 
     Args:
-        experiment: its arguments become options.
+        name: of the command.
+        summary: its help.
         do: what happens, given the experiment and the options that were typed.
         common: a function that does nothing, whose keyword arguments are the options that every experiment has.
     """
+    app = App(name=name, help=summary)
+    for experiment in EXPERIMENTS.values():
+        app.command(_command(experiment, do, common), name=experiment.name)
+
+    def unknown(*names: Annotated[str, Parameter(show=False)]) -> None:
+        if not names:
+            raise ValueError(f"name an experiment: torsor {name} EXPERIMENT; there are: {', '.join(EXPERIMENTS)}")
+        raise ValueError(f"there is no experiment {names[0]!r}{nearest(names[0], EXPERIMENTS)}")
+
+    unknown.__doc__ = summary
+    app.default(unknown)
+    return app
+
+
+def _command(
+    experiment: Experiment, do: Callable[[Experiment, dict[str, Any]], object], common: Callable[..., None]
+) -> Callable[..., None]:
+    """A function whose signature and help the command line shows."""
 
     def command(**given: Any) -> None:
         do(experiment, given)

@@ -2,17 +2,12 @@
 
 import inspect
 import json
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
-
-from torsor.cli.experiment_command import experiment_command
+from torsor.cli.experiment_command import experiments_app
 from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import Whole
-from torsor.experiments.catalogue import EXPERIMENTS
-from torsor.experiments.experiment import Experiment, Scale, nearest
-
-app = App(name="plan", help="Print parameters, operations, memory and time of an experiment's run; start nothing.")
+from torsor.experiments.experiment import Experiment, Scale
 
 
 def _common(
@@ -85,13 +80,6 @@ def _lines(content: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-for _experiment in EXPERIMENTS.values():
-    app.command(experiment_command(_experiment, _plan, _common), name=_experiment.name)
-
-
-@app.default
-def _unknown(*names: Annotated[str, Parameter(show=False)]) -> None:
-    """Print parameters, operations, memory and time of an experiment's run; start nothing."""
-    if not names:
-        raise ValueError(f"name an experiment: torsor plan EXPERIMENT; there are: {', '.join(EXPERIMENTS)}")
-    raise ValueError(f"there is no experiment {names[0]!r}{nearest(names[0], EXPERIMENTS)}")
+app = experiments_app(
+    "plan", "Print parameters, operations, memory and time of an experiment's run; start nothing.", _plan, _common
+)

@@ -4,16 +4,11 @@ import inspect
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
-
-from torsor.cli.experiment_command import experiment_command
+from torsor.cli.experiment_command import experiments_app
 from torsor.cli.whole import MaybeWhole, Whole
-from torsor.experiments.catalogue import EXPERIMENTS
-from torsor.experiments.experiment import Experiment, Scale, nearest
-
-app = App(name="train", help="Train an experiment; the same command again resumes where it stood.")
+from torsor.experiments.experiment import Experiment, Scale
 
 
 def _common(
@@ -76,13 +71,4 @@ def typed_command() -> str:
     return shlex.join(["torsor", *sys.argv[1:]])
 
 
-for _experiment in EXPERIMENTS.values():
-    app.command(experiment_command(_experiment, start, _common), name=_experiment.name)
-
-
-@app.default
-def _unknown(*names: Annotated[str, Parameter(show=False)]) -> None:
-    """Train an experiment; the same command again resumes where it stood."""
-    if not names:
-        raise ValueError(f"name an experiment: torsor train EXPERIMENT; there are: {', '.join(EXPERIMENTS)}")
-    raise ValueError(f"there is no experiment {names[0]!r}{nearest(names[0], EXPERIMENTS)}")
+app = experiments_app("train", "Train an experiment; the same command again resumes where it stood.", start, _common)

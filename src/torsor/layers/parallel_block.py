@@ -2,44 +2,23 @@
 
 from typing import final
 
-import torch
 from jaxtyping import Float, Inexact
-from torch import Tensor, nn
+from torch import Tensor
 
-from torsor.groups import MatrixGroup
-from torsor.layers.full_precision import normal
-from torsor.layers.group_attention import GroupAttention
-from torsor.layers.group_block import GroupBlock
-from torsor.layers.mixing import MixingKind
-from torsor.layers.tangent import TangentSource, move, own_tangent
+from torsor.layers.tangent import move
+from torsor.layers.two_tangent_block import TwoTangentBlock
 
 
 @final
-class ParallelBlock(GroupBlock):
+class ParallelBlock(TwoTangentBlock):
     r"""Both tangents of ``SerialBlock`` taken at one state, :math:`H_i \leftarrow H_i \exp(\text{join}(T_1 a, T_2 f))`.
 
     Here :math:`a = \Pi(H_i^* A_i) + b_1` and :math:`f = \Pi(H_i) + b_2`, and :math:`T_1, T_2` are the
     mixing's maps of two places. As many parameters as ``SerialBlock``; where the maps are the identity
     and the mixing has no bracket, one of the two drives is redundant.
 
-    Arguments are those of ``SerialBlock``.
+    Arguments are those of ``TwoTangentBlock``.
     """
-
-    def __init__(
-        self,
-        group: MatrixGroup,
-        mixing: MixingKind,
-        generator: torch.Generator | None = None,
-        *,
-        position_tangent: TangentSource = own_tangent,
-    ) -> None:
-        super().__init__()
-        self.group = group
-        self.attention = GroupAttention(group)
-        self.position_tangent = position_tangent
-        self.mixing = mixing(group, 2, generator)
-        self.attention_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
-        self.position_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
 
     def forward(
         self,

@@ -2,21 +2,16 @@
 
 from typing import final
 
-import torch
 from jaxtyping import Float, Inexact
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import gelu
 
-from torsor.groups import MatrixGroup
-from torsor.layers.full_precision import normal
-from torsor.layers.group_attention import GroupAttention
-from torsor.layers.group_block import GroupBlock
-from torsor.layers.mixing import MixingKind
-from torsor.layers.tangent import TangentSource, move, own_tangent
+from torsor.layers.tangent import move
+from torsor.layers.two_tangent_block import TwoTangentBlock
 
 
 @final
-class TangentNetworkBlock(GroupBlock):
+class TangentNetworkBlock(TwoTangentBlock):
     r"""Attention without drive or mixing, then a network of two layers on the state's own tangent.
 
     .. math::
@@ -26,24 +21,8 @@ class TangentNetworkBlock(GroupBlock):
 
     As many parameters as ``SerialBlock``; the non-linearity stands on the coordinates.
 
-    Arguments are those of ``SerialBlock``.
+    Arguments are those of ``TwoTangentBlock``.
     """
-
-    def __init__(
-        self,
-        group: MatrixGroup,
-        mixing: MixingKind,
-        generator: torch.Generator | None = None,
-        *,
-        position_tangent: TangentSource = own_tangent,
-    ) -> None:
-        super().__init__()
-        self.group = group
-        self.attention = GroupAttention(group)
-        self.position_tangent = position_tangent
-        self.mixing = mixing(group, 2, generator)
-        self.inner_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
-        self.outer_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
 
     def forward(
         self,
@@ -54,5 +33,5 @@ class TangentNetworkBlock(GroupBlock):
         context, seen = self.attention(states, past)
         states = move(self.group, states, self.group.relative(states, context))
         own = self.position_tangent(self.group, states, tokens)
-        inner = gelu(self.mixing(own, self.inner_drive, 0))
-        return move(self.group, states, self.mixing(inner, self.outer_drive, 1)), seen
+        inner = gelu(self.mixing(own, self.attention_drive, 0))
+        return move(self.group, states, self.mixing(inner, self.position_drive, 1)), seen

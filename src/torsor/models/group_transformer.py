@@ -15,12 +15,13 @@ from torsor.layers.mixing import LinearMixing, MixingKind
 from torsor.layers.serial_block import SerialBlock
 from torsor.layers.tangent import own_tangent
 from torsor.layers.trace_readout import TraceReadout
-from torsor.models.requirements import require_sizes, require_state, require_tokens
+from torsor.models.attending import Attending
+from torsor.models.requirements import require_sizes
 from torsor.transitions.base import Float32Island
 
 
 @final
-class GroupTransformer(Float32Island):
+class GroupTransformer(Attending, Float32Island):
     r"""States :math:`H_i` on a group: the element of the token, moved by every layer, read out by similarity.
 
     There is no norm, no query, key, value or output matrix and no position: the group keeps states
@@ -97,55 +98,15 @@ class GroupTransformer(Float32Island):
         self.blocks = nn.ModuleList([block(group, mixing, generator) for _ in range(layers)])
         self.readout = TraceReadout(group, vocabulary, reflected=reflected, generator=generator)
 
-    def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length vocabulary"]:
-        """Logits of the next token at every position.
-
-        Args:
-            tokens: integers below the vocabulary.
-
-        Raises:
-            ValueError: when tokens are out of range, of another type, or empty.
-        """
-        return self._continue(tokens, None)[0]
-
     def initial_state(self, batch: int) -> tuple[Float[Tensor, "batch past ambient"], ...]:
         """The state before the first token: for each block the states it has seen, of which there are none."""
         raw = self.embedding.raw
         return tuple(raw.new_zeros(batch, 0, self.group.ambient_dim) for _ in self.blocks)
 
-    def extend(
-        self, tokens: Int[Tensor, "batch length"], state: Sequence[Float[Tensor, "batch past ambient"]]
-    ) -> tuple[Float[Tensor, "batch length vocabulary"], tuple[Float[Tensor, "batch seen ambient"], ...]]:
-        """Read the next piece of a sequence: ``forward`` over all pieces joined, at the positions of this one.
-
-        Args:
-            tokens: of the piece.
-            state: ``initial_state``, or what the piece before returned; it grows with the positions.
-
-        Raises:
-            ValueError: as in ``forward``, and when the state is not one tensor "batch past ambient" for each block.
-        """
-        shapes = [(tokens.shape[0], "past", self.group.ambient_dim)] * len(self.blocks)
-        require_state(state, shapes, self.embedding.raw.dtype)
-        return self._continue(tokens, state)
-
-    def step(
-        self, tokens: Int[Tensor, "batch"], state: Sequence[Float[Tensor, "batch past ambient"]]
-    ) -> tuple[Float[Tensor, "batch vocabulary"], tuple[Float[Tensor, "batch seen ambient"], ...]]:
-        """Read one more token of every sequence; ``extend`` by a piece of one position.
-
-        Raises:
-            ValueError: as in ``extend``.
-        """
-        require_tokens(tokens, self.vocabulary, ("batch",))
-        logits, state = self.extend(tokens[:, None], state)
-        return logits[:, 0], state
-
-    def _continue(self, tokens: Tensor, state: Sequence[Tensor] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        require_tokens(tokens, self.vocabulary)
+    def _read(self, tokens: Tensor, state: Sequence[Tensor | None]) -> tuple[Tensor, tuple[Tensor, ...]]:
         inputs = self.embedding(tokens)
         states, seen = inputs, []
-        for block, past in zip(self.blocks, state or [None] * len(self.blocks), strict=True):
+        for block, past in zip(self.blocks, state, strict=True):
             states, so_far = block(states, inputs, past)
             seen.append(so_far)
         return self.readout(states), tuple(seen)

@@ -14,6 +14,7 @@ from torsor.layers.block import Stack
 from torsor.layers.initialisation import initialise_, orthogonal_, published_std
 from torsor.layers.norm import RMSNorm
 from torsor.layers.rotary import rotary_table
+from torsor.models.requirements import require_tokens
 from torsor.recurrence.loop import Steps, loop, require_steps
 from torsor.transitions import Transition
 
@@ -189,7 +190,7 @@ class LoopedTransformer(nn.Module):
             ValueError: when tokens are out of range or empty, or ``steps`` or ``initial_state`` is
                 not one of the above.
         """
-        _require_tokens(tokens, self.vocabulary)
+        require_tokens(tokens, self.vocabulary)
         require_steps(steps, tokens.shape[0])
         weight = self.inject.weight
         rotary = rotary_table(tokens.shape[1], self.head_dim, device=tokens.device, dtype=weight.dtype)
@@ -239,15 +240,3 @@ def _head_dim(width: int, *stacks: Stack) -> int:
     if len(heads) > 1:
         raise ValueError(f"all blocks must have one number of heads, got {sorted(heads)}")
     return width // heads.pop() if heads else width
-
-
-def _require_tokens(tokens: Tensor, vocabulary: int) -> None:
-    if tokens.dtype not in {torch.int64, torch.int32}:
-        raise ValueError(f"tokens must be int64 or int32, got {str(tokens.dtype).removeprefix('torch.')}")
-    if tokens.ndim != 2 or tokens.numel() == 0:
-        raise ValueError(f"tokens must have shape (batch, length) with at least one token, got {tuple(tokens.shape)}")
-    if type(tokens) is not Tensor:
-        return  # a stand-in without values, as where operations are only counted
-    low, high = int(tokens.min()), int(tokens.max())
-    if low < 0 or high >= vocabulary:
-        raise ValueError(f"tokens must lie in 0 .. {vocabulary - 1}, got {low if low < 0 else high}")

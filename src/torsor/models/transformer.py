@@ -5,17 +5,18 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from torsor.layers.alibi import standard_slopes
 from torsor.layers.layer_norm_block import LayerNormBlock, PreNormBlock
-from torsor.models.requirements import require_sizes, require_state, require_tokens
+from torsor.models.attending import Attending
+from torsor.models.requirements import require_sizes
 
 
 @final
-class Transformer(nn.Module):
+class Transformer(Attending):
     r"""Tokens embedded with a bias, blocks of attention and a two-layer network, a matrix with bias to the logits.
 
     With a width :math:`d`, a vocabulary of :math:`V`, :math:`L` layers and :math:`H` heads there are
@@ -82,54 +83,14 @@ class Transformer(nn.Module):
                 attention.joined.bias.zero_()
                 attention.slope.copy_(torch.tensor(standard_slopes(attention.heads)))
 
-    def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length vocabulary"]:
-        """Logits of the next token at every position.
-
-        Args:
-            tokens: integers below the vocabulary.
-
-        Raises:
-            ValueError: when tokens are out of range, of another type, or empty.
-        """
-        return self._continue(tokens, None)[0]
-
     def initial_state(self, batch: int) -> tuple[Float[Tensor, "batch past keys_values"], ...]:
         """The state before the first token: for each block its keys and values, of which there are none."""
         return tuple(self.readout.weight.new_zeros(batch, 0, 2 * self.width) for _ in self.blocks)
 
-    def extend(
-        self, tokens: Int[Tensor, "batch length"], state: Sequence[Float[Tensor, "batch past keys_values"]]
-    ) -> tuple[Float[Tensor, "batch length vocabulary"], tuple[Float[Tensor, "batch now keys_values"], ...]]:
-        """Read the next piece of a sequence: ``forward`` over all pieces joined, at the positions of this one.
-
-        Args:
-            tokens: of the piece.
-            state: ``initial_state``, or what the piece before returned; it grows with the positions.
-
-        Raises:
-            ValueError: as in ``forward``, and when the state is not one tensor "batch past keys_values" for each block.
-        """
-        shapes = [(tokens.shape[0], "past", 2 * self.width)] * len(self.blocks)
-        require_state(state, shapes, self.readout.weight.dtype)
-        return self._continue(tokens, state)
-
-    def step(
-        self, tokens: Int[Tensor, "batch"], state: Sequence[Float[Tensor, "batch past keys_values"]]
-    ) -> tuple[Float[Tensor, "batch vocabulary"], tuple[Float[Tensor, "batch now keys_values"], ...]]:
-        """Read one more token of every sequence; ``extend`` by a piece of one position.
-
-        Raises:
-            ValueError: as in ``extend``.
-        """
-        require_tokens(tokens, self.vocabulary, ("batch",))
-        logits, state = self.extend(tokens[:, None], state)
-        return logits[:, 0], state
-
-    def _continue(self, tokens: Tensor, state: Sequence[Tensor] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        require_tokens(tokens, self.vocabulary)
+    def _read(self, tokens: Tensor, state: Sequence[Tensor | None]) -> tuple[Tensor, tuple[Tensor, ...]]:
         # a one-hot vector times the matrix is one of its columns
         x, seen = embedding(tokens, self.embedding.weight.mT) + self.embedding.bias, []
-        for block, past in zip(self.blocks, state or [None] * len(self.blocks), strict=True):
+        for block, past in zip(self.blocks, state, strict=True):
             x, so_far = block(x, past)
             seen.append(so_far)
         return self.readout(x), tuple(seen)

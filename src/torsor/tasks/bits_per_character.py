@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from torsor.tasks.base import IGNORED
+from torsor.tasks.requirements import require_at_least_one
 
 
 @final
@@ -71,8 +72,8 @@ def bits_with_state(
         FloatingPointError: when a character's loss is infinite or not a number.
     """
     predictions = _require_text(tokens)
-    _require_at_least_one("piece", piece)
-    _require_at_least_one("streams", streams)
+    require_at_least_one(piece=piece)
+    require_at_least_one(streams=streams)
     before = piece if streams > 1 else 0
     if before >= predictions:
         raise ValueError(f"several streams need more than piece + 1 = {piece + 1} characters, got {len(tokens)}")
@@ -123,8 +124,8 @@ def bits_in_windows(
         FloatingPointError: when a character's loss is infinite or not a number.
     """
     predictions = _require_text(tokens)
-    _require_at_least_one("context", context)
-    _require_at_least_one("batch", batch)
+    require_at_least_one(context=context)
+    require_at_least_one(batch=batch)
     nats, characters = 0.0, 0
     with torch.no_grad():
         for starts, length, scored in _windows(predictions, context, batch):
@@ -171,8 +172,3 @@ def _require_text(tokens: Tensor) -> int:
     if tokens.ndim != 1 or len(tokens) < 2:
         raise ValueError(f"tokens must be one text of at least 2 characters, got shape {tuple(tokens.shape)}")
     return len(tokens) - 1
-
-
-def _require_at_least_one(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from torsor.tasks.base import Batch, Task
 from torsor.tasks.corpus import Corpus
+from torsor.tasks.requirements import require_64_bits, require_at_least_one
 
 _TRAINING = 0  # the random stream of a seed; evaluation draws nothing
 MOST_CHARACTERS = 2**31  # in one batch: 16 GiB of tokens
@@ -61,8 +62,8 @@ class Characters(Task):
     test: Integer[Tensor, "test"] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require_at_least_one("context", self.context)
-        _require_64_bits("seed", self.seed)
+        require_at_least_one(context=self.context)
+        require_64_bits(seed=self.seed)
         object.__setattr__(self, "symbols", "".join(sorted(set(self.corpus.training))))
         for name, text in (
             ("training", self.corpus.training),
@@ -117,7 +118,7 @@ class Characters(Task):
             update: the number of the update, 0 to 2⁶⁴ - 1.
             size: number of windows, at least 1.
         """
-        _require_64_bits("update", update)
+        require_64_bits(update=update)
         self._require_size(size)
         counter = np.array([0, 0, update, _TRAINING], dtype=np.uint64)  # a list would pass through floats
         numbers = np.random.Philox(key=self.seed, counter=counter).random_raw(size)
@@ -157,7 +158,7 @@ class Characters(Task):
 
     def _require_size(self, size: int) -> None:
         """Refuse before the memory does what no machine holds."""
-        _require_at_least_one("size", size)
+        require_at_least_one(size=size)
         if size * (self.context + 1) > MOST_CHARACTERS:
             raise ValueError(
                 f"size windows of context + 1 characters must be at most {MOST_CHARACTERS} in all, "
@@ -168,17 +169,3 @@ class Characters(Task):
 def _code_points(text: str) -> np.ndarray:
     # A lone half of a surrogate pair passes, to be refused by its position like any other symbol.
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-
-
-def _require_at_least_one(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def _require_64_bits(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} must be an integer in 0 .. 2**64 - 1, got {value!r}")
-    if not 0 <= value < 2**64:
-        raise ValueError(f"{name} must be in 0 .. 2**64 - 1, got {value}")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from torsor.groups import FiniteGroup
 from torsor.tasks.base import IGNORED, Batch, Task
+from torsor.tasks.requirements import require_64_bits, require_at_least_one
 
 _TRAINING, _EVALUATION = 0, 1  # the random streams of a seed
 _BLOCK = 64  # words that are drawn at once
@@ -66,8 +67,8 @@ class WordProblem(Task):
             raise ValueError(f"group must have at least two elements, got {self.group.name} of order 1")
         if self.alphabet not in {"generators", "all"}:
             raise ValueError(f"alphabet must be 'generators' or 'all', got {self.alphabet!r}")
-        _require_at_least_one("length", self.length)
-        _require_64_bits("seed", self.seed)
+        require_at_least_one(length=self.length)
+        require_64_bits(seed=self.seed)
         letters = self.group.generators if self.alphabet == "generators" else tuple(range(self.group.order))
         object.__setattr__(self, "letters", letters)
         # Flat, so that one step of all words is one gather: state * len(letters) + letter.
@@ -96,7 +97,7 @@ class WordProblem(Task):
             size: number of words, at least 1.
             length: letters in each word, for a curriculum; the task's own ``length`` by default.
         """
-        _require_64_bits("update", update)
+        require_64_bits(update=update)
         return self._draw(_TRAINING, update, size, self.length if length is None else length)
 
     def evaluation(self, size: int, length: int | None = None) -> Batch:
@@ -147,25 +148,11 @@ class WordProblem(Task):
         return torch.from_numpy(states).T.contiguous()
 
 
-def _require_at_least_one(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-
-
 def _require_tokens(size: int, length: int) -> None:
     """Refuse before the memory does what no machine holds."""
-    _require_at_least_one("size", size)
-    _require_at_least_one("length", length)
+    require_at_least_one(size=size)
+    require_at_least_one(length=length)
     if size * (length + 1) > MOST_TOKENS:
         raise ValueError(
             f"size words of length + 1 tokens must be at most {MOST_TOKENS} in all, got {size} of {length + 1}"
         )
-
-
-def _require_64_bits(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} must be an integer in 0 .. 2**64 - 1, got {value!r}")
-    if not 0 <= value < 2**64:
-        raise ValueError(f"{name} must be in 0 .. 2**64 - 1, got {value}")

@@ -2,11 +2,11 @@
 
 import hashlib
 import os
-import secrets
 from pathlib import Path
 
 from torsor.text.datasets import DataFile, DataSet, find_dataset
 from torsor.text.storage import DataError, data_folder, disk_errors, path_of, require_equal, require_right
+from torsor.text.writing import write_whole
 
 OFFLINE = ("TORSOR_OFFLINE", "HF_HUB_OFFLINE")
 _SECONDS = 30  # without a byte
@@ -38,8 +38,7 @@ def fetch(name: str, from_path: Path | None = None, offline: bool = False) -> tu
                 require_right(target, file, "; remove it first")
                 continue
         content = _download(dataset, file, offline) if from_path is None else _own(dataset, file, from_path)
-        with disk_errors(f"write {target}"):
-            _put(target, content)
+        write_whole(target, content)
     return path_of(name)
 
 
@@ -89,24 +88,6 @@ def _read(url: str, file: DataFile) -> bytes:
         raise DataError(f"{url} must have {file.bytes} bytes, got more")
     require_equal(url, len(content), hashlib.sha256(content).hexdigest(), file)
     return content
-
-
-def _put(target: Path, content: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")  # its own in each process
-    try:
-        with temporary.open("xb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)  # and with it the rename
-    finally:
-        os.close(folder)
 
 
 def _is_set(variable: str) -> bool:
