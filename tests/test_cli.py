@@ -177,7 +177,7 @@ def test_demo_ends_with_both_tables_and_the_report(tmp_path, monkeypatch, capsys
         (f"{S3} --checkpoint-every 0", "checkpoint_every must be at least 1, got 0"),
         (f"{S3} --threads 0", "threads must be at least 1, got 0"),
         (f"{S3} --words 0", "words must be at least 1, got 0"),
-        (f"{S3} --seed -1", "seed must be in 0 .. 2**64 - 1, got -1"),
+        (f"{S3} --seed -1", "seed must be an integer in 0 .. 2**64 - 1, got -1"),
         ("measure nowhere", "is no run folder"),
         ("report nowhere", "nowhere"),
         ("report", "name at least one run folder"),

@@ -164,9 +164,9 @@ WORDS = Corpus("ab" * 20, "ab" * 9, "ab" * 8)
         ),
         (lambda: Characters(WORDS, context=18), "context must be less than the 18 characters of the validation text"),
         (lambda: Characters(WORDS, context=16), "context must be less than the 16 characters of the test text, got 16"),
-        (lambda: Characters(WORDS, context=4, seed=-1), r"seed must be in 0 .. 2\*\*64 - 1, got -1"),
+        (lambda: Characters(WORDS, context=4, seed=-1), r"seed must be an integer in 0 .. 2\*\*64 - 1, got -1"),
         (lambda: Characters(WORDS, context=4, seed=1.0), r"seed must be an integer in 0 .. 2\*\*64 - 1, got 1.0"),
-        (lambda: Characters(WORDS, context=4).batch(-1, 2), r"update must be in 0 .. 2\*\*64 - 1, got -1"),
+        (lambda: Characters(WORDS, context=4).batch(-1, 2), r"update must be an integer in 0 .. 2\*\*64 - 1, got -1"),
         (
             lambda: Characters(WORDS, context=4).batch(0, 2**31),
             "must be at most 2147483648 in all, got 2147483648 of 5",

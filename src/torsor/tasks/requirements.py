@@ -21,7 +21,5 @@ def require_64_bits(**values: int) -> None:
         ValueError: with the name, the rule and the value.
     """
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
             raise ValueError(f"{name} must be an integer in 0 .. 2**64 - 1, got {value!r}")
-        if not 0 <= value < 2**64:
-            raise ValueError(f"{name} must be in 0 .. 2**64 - 1, got {value}")
