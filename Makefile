@@ -1,13 +1,14 @@
 # make demo   train two looped transformers, compare them, draw what happened
 # make test   the whole test suite
-# Both set up a virtual environment first where it is missing.
+# make docs   the documentation site, in build/docs
+# They set up a virtual environment first where it is missing.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types check clean
+.PHONY: demo test lint types docs check clean
 
 demo: $(VENV)/base
 	$(BIN)/torsor demo
@@ -21,6 +22,9 @@ lint: $(VENV)/dev
 
 types: $(VENV)/dev
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+docs: $(VENV)/dev
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 
 check: test lint types
 

@@ -14,6 +14,10 @@ import torsor
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+PAGES = {
+    str(page.relative_to(ROOT)): "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+}
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +29,11 @@ def users_numerics():
 def test_the_readme_s_python_runs(code, capsys):
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", [page for page, code in PAGES.items() if code])
+def test_the_python_of_a_page_runs_from_top_to_bottom(page):
+    exec(compile(PAGES[page], page, "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("command", re.findall(r"^torsor ([a-z]+)(?= .*  #|  )", README, re.MULTILINE))

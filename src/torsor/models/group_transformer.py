@@ -32,15 +32,15 @@ class GroupTransformer(Attending, Float32Island):
     :math:`V` and :math:`L` layers there are :math:`V (2 r + 1) + L (2 k + 2)` parameters, and
     :math:`2 L k^2` more with ``LinearMixing`` or :math:`L` more with ``BCHMixing``:
 
-    ============================  ============  =================
-    group                         :math:`r`     :math:`k`
-    ============================  ============  =================
-    ``Orthogonal(d)``             :math:`d^2`   :math:`d (d-1)/2`
-    ``SpecialOrthogonal(d)``      :math:`d^2`   :math:`d (d-1)/2`
-    ``Unitary(d)``                :math:`2 d^2` :math:`d^2`
-    ``SpecialUnitary(d)``         :math:`2 d^2` :math:`d^2 - 1`
-    ``Torus(k)``                  :math:`k`     :math:`k`
-    ============================  ============  =================
+    ============================  =============  =================
+    group                         :math:`r`      :math:`k`
+    ============================  =============  =================
+    ``Orthogonal(d)``             :math:`d^2`    :math:`d (d-1)/2`
+    ``SpecialOrthogonal(d)``      :math:`d^2`    :math:`d (d-1)/2`
+    ``Unitary(d)``                :math:`2 d^2`  :math:`d^2`
+    ``SpecialUnitary(d)``         :math:`2 d^2`  :math:`d^2 - 1`
+    ``Torus(k)``                  :math:`k`      :math:`k`
+    ============================  =============  =================
 
     Parameters stay in float32 or float64 when the model is cast to half precision, and autocast is off
     inside, since half precision would leave the group.

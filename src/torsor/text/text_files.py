@@ -22,7 +22,7 @@ class TextFiles(Source):
     Args:
         path: a file, or a folder of files that end in .txt, .text or .md.
         separator: what stands between two documents of a file and belongs to neither, such as
-            "<|endoftext|>" or "\n\n\n"; by default a file is one document. With a separator no file
+            ``"<|endoftext|>"`` or "\n\n\n"; by default a file is one document. With a separator no file
             need fit in memory.
 
     Raises:
