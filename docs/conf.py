@@ -1,6 +1,9 @@
 """How the documentation site is built: ``make docs`` writes it to ``build/docs``."""
 
 import importlib.metadata
+from pathlib import Path
+
+from torsor.report import write_explorer
 
 project = "torsor"
 author = "the torsor developers"
@@ -12,7 +15,10 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"torsor {release}"
-html_static_path = []
+
+# the geometry explorer, written anew so that it is the one of this version
+write_explorer(Path(__file__).parents[1] / "build" / "extra" / "explore.html")
+html_extra_path = ["../build/extra"]
 
 myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
 myst_heading_anchors = 4

@@ -32,7 +32,7 @@ ALLOWED = {
     "text": set(),
     "generation": {"models", "layers"},
     "interop": {"models", "generation", "text"},
-    "report": {"diagnostics"},
+    "report": {"diagnostics", "maps"},
     "bench": LEARNING | {"experiments", "tracking", "text", "generation", "interop", "report"},
     # the roof
     "cli": {"experiments", "report", "bench", "tracking", "text", "generation"},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from torsor import __version__
-from torsor.cli import bench, data, demo, doctor, generate, listing, measure, plan, report, table, train
+from torsor.cli import bench, data, demo, doctor, explore, generate, listing, measure, plan, report, table, train
 
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 RESUMABLE = (["demo"], ["train"], ["table"], ["data", "prepare"])
@@ -25,6 +25,7 @@ app.command(table.table)
 app.command(measure.measure)
 app.command(generate.generate)
 app.command(report.report)
+app.command(explore.explore)
 app.command(data.app)
 app.command(plan.app)
 app.command(bench.app)

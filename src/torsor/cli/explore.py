@@ -1,0 +1,27 @@
+"""``torsor explore``: a page on which a map's directions can be watched."""
+
+from pathlib import Path
+
+
+def explore(run: Path | None = None, /, *, out: Path = Path("explore.html")) -> None:
+    """Write a page that shows live how a map moves directions: sphere, Gram matrix, defects, drift of groups.
+
+    Args:
+        run: a run folder whose trained transition is put beside the maps that can be made on the page.
+        out: the HTML file to write.
+
+    Raises:
+        ValueError: when the run has no transition.
+    """
+    from torsor.cli.train import typed_command
+    from torsor.report import write_explorer
+
+    carry = None
+    if run is not None:
+        from torsor.experiments.run import load
+
+        transition = load(run).transition
+        if transition is None:
+            raise ValueError(f"{run} must hold a model with a transition to explore, it has none")
+        carry = transition()
+    print(f"explorer: {write_explorer(out, carry, name=str(run), command=typed_command()).resolve()}")
