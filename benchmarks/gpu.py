@@ -1,12 +1,15 @@
-"""What a GPU makes of the library, in one script of some minutes: two language models, and A5 at the paper's size.
+"""What a GPU makes of the library, in one script of some minutes: kernels, two language models, A5 at the paper's size.
 
+The kernels of the recurrences are first compared with float64; where one is wrong, the script ends with exit code 1.
 Run it in the repository's root, ``python benchmarks/gpu.py --out FOLDER``, with torch installed; with ``--tiny`` it
-runs through on a CPU in a minute, to see that it does. It prints and writes losses, tokens per second and the share of
-the matrix peak that it measures in the same run; it claims no time that it did not measure.
+runs through on a CPU in a minute, to see that it does, the kernels in Triton's interpreter. It prints and writes
+losses, tokens per second and the share of the matrix peak that it measures in the same run; it claims no time that it
+did not measure.
 """
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -15,6 +18,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
+from torsor.bench import kernels
 from torsor.experiments.catalogue import find
 from torsor.experiments.forecast import forecast
 from torsor.experiments.machine import find_device
@@ -39,6 +43,18 @@ def matrix_peak(device: torch.device, dtype: torch.dtype, size: int, seconds: fl
         wait(device)
         best = min(best, (perf_counter() - started) / 4)
     return 2 * size**3 / best
+
+
+def checked_kernels(device: torch.device, tiny: bool) -> dict:
+    """The errors, seconds and memory of the kernels beside those of torch's operations and of the loops."""
+    if device.type != "cuda":
+        os.environ["TRITON_INTERPRET"] = "1"  # Triton is not imported before this
+    small = {"batch": 1, "length": 3, "heads": 1, "key_dim": 4, "value_dim": 3, "planes": 2}
+    found = kernels.measure(device, **(small | {"checked_length": 2, "rounds": 1} if tiny else {}))
+    for name, row in found["recurrences"].items():
+        cases = {form: {key: case[key] for key in ("seconds", "peak_bytes")} for form, case in row["cases"].items()}
+        print(json.dumps({"name": name, "right": row["right"], "errors": row["errors"], "cases": cases}), flush=True)
+    return found
 
 
 def timed(name: str, study, counted, seconds: float, device: torch.device, peak: float) -> dict:
@@ -99,6 +115,8 @@ def main() -> None:
     result = {"device": name, "torch": torch.__version__, "matrix_peak": peaks, "runs": []}
     print(json.dumps(result), flush=True)
 
+    if device.type == "cuda" or given.tiny:
+        result["kernels"] = checked_kernels(device, given.tiny)
     language, a5 = find("rotate-the-loop/language"), find("rotate-the-loop/a5")
     small = {"shrink": 16, "context": 32, "batch": 4, "parts": 1, "positions": 256, "precision": "float32"}
     large = {"batch": 32, "parts": 1, "context": 2048, "recompute": False, "positions": 65_536}
@@ -121,6 +139,10 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "gpu.json").write_text(json.dumps(result, indent=1))
     print(f"written: {given.out / 'gpu.json'}")
+    rows = result["kernels"]["recurrences"] if "kernels" in result else {}
+    wrong = [name for name, row in rows.items() if row["right"] is False]
+    if wrong:
+        sys.exit(f"the kernels must agree with float64, got errors in: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

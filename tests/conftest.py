@@ -1,5 +1,6 @@
 """Strict numerics for every test: float64, one seed, one thread, no network, deterministic Hypothesis."""
 
+import os
 import socket
 
 import pytest
@@ -14,6 +15,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("deterministic")
+
+# Read when Triton is first imported: its kernels then run in Python, on any machine.
+os.environ["TRITON_INTERPRET"] = "1"
 
 # One tolerance for each type, relative to the size of what is compared; no switch loosens it.
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}

@@ -21,6 +21,11 @@ def test_the_script_for_a_gpu_runs_through_at_a_tiny_size_on_a_cpu(tmp_path):
         "A5, diagonal",
         "A5, conformal",
     ]
+    for name, row in found["kernels"]["recurrences"].items():
+        assert row["right"] is not False, name
+        assert min(case["seconds"] for case in row["cases"].values()) > 0
+        assert {"torch", "loop"} <= set(row["cases"])
+    assert len(found["kernels"]["recurrences"]) == 3
     for run in found["runs"]:
         assert run["updates"] >= 1
         assert run["share_of_matrix_peak"] > 0

@@ -7,39 +7,16 @@ import torch
 
 from closeness import assert_close
 from conftest import TOLERANCE
+from linear_scan_results import KINDS, build, drawn, results_of
 from torsor.bench.linear_scan import arguments, complex_loop, dense_loop, in_two_passes, kept_bytes, measure
 from torsor.cli import main
-from torsor.maps import Diagonal, ScaledRotation
+from torsor.maps import Diagonal
 from torsor.recurrence import linear_scan_passes
 from torsor.recurrence.linear_scan import linear_scan, linear_scan_reference
 from torsor.recurrence.linear_scan_passes import _pieces
 
-KINDS = ("rotations", "rotations of each token", "diagonal", "diagonal of each token")
 # batch, length, planes: one chunk, several, a rest, a scan of chunks in several chunks itself, steps one by one
 SHAPES = [(1, 1, 1), (2, 2, 3), (1, 63, 2), (3, 64, 2), (1, 65, 2), (2, 777, 2), (1, 4200, 1), (2, 70, 1200)]
-
-
-def build(kind, scale, angle):
-    return ScaledRotation(scale, angle) if "rotations" in kind else Diagonal(torch.cat([scale, -scale], dim=-1))
-
-
-def drawn(kind, batch, length, planes, dtype=torch.float64):
-    leading = (batch, length) if "token" in kind else ()
-    scale = 0.8 + 0.2 * torch.rand(*leading, planes)
-    given = (
-        scale,
-        6 * torch.rand(*leading, planes),
-        torch.randn(batch, length, 2 * planes),
-        torch.randn(batch, 2 * planes),
-    )
-    return [each.to(dtype).requires_grad_() for each in given]
-
-
-def results_of(function, kind, given, weights):
-    scale, angle, inputs, state = given
-    states, last = function(build(kind, scale, angle), inputs, state)
-    wanted = given if "rotations" in kind else [scale, inputs, state]
-    return states, last, *torch.autograd.grad((states, last), wanted, weights)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

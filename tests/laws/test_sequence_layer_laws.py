@@ -84,6 +84,75 @@ def test_a_sequence_in_pieces_equals_the_sequence_in_one_in_outputs_state_and_gr
         assert_close(one, other, 1e-11)
 
 
+def assert_packed_equals_each_alone(read, packed, state, inputs, lengths, variables):
+    """For ``read(inputs, state)`` and ``packed(inputs, boundaries, state)``, in outputs, states and all gradients.
+
+    Outputs and inputs are "1 length ..."; the state is a flat list of "sequences ...".
+    """
+    boundaries = [0, *accumulate(lengths)]
+    outputs, last = packed(inputs, torch.tensor(boundaries), state)
+    together = [each for each in (outputs, *last) if each.numel()]  # a kernel of one has a window of none
+    weights = [torch.randn_like(each) for each in together]
+    wanted = [*(each for each in (inputs, *state) if each.requires_grad and each.numel()), *variables]
+    grads = torch.autograd.grad(together, wanted, weights)
+    pieces, states = [], []
+    for number, (start, end) in enumerate(pairwise(boundaries)):
+        piece, after = read(inputs[:, start:end], [part[number : number + 1] for part in state])
+        pieces.append(piece)
+        states.append(after)
+    alone = [torch.cat(pieces, dim=1), *(torch.cat(parts) for parts in zip(*states, strict=True) if parts[0].numel())]
+    for found, expected in zip(together, alone, strict=True):
+        assert_close(found, expected)
+    for found, expected in zip(grads, torch.autograd.grad(alone, wanted, weights), strict=True):
+        assert_close(found, expected, 1e-11)
+
+
+LENGTHS = (5, 1, 2, 17, 5)
+
+
+def test_packed_sequences_equal_each_sequence_alone_or_are_refused(layer):
+    x = torch.randn(1, 30, WIDTH, requires_grad=True)
+    state = [torch.rand_like(part).requires_grad_() for part in layer.initial_state(5)]
+    if isinstance(layer, CachedAttention):
+        with refused("cu_seqlens must be None for attention, which has no mask between sequences, got boundaries"):
+            layer.forward_packed(x, torch.tensor([0, *accumulate(LENGTHS)]))
+        return
+    assert_packed_equals_each_alone(
+        lambda x, state: layer(x, tuple(state)),
+        lambda x, boundaries, state: layer.forward_packed(x, boundaries, tuple(state)),
+        *(state, x, LENGTHS, [*layer.parameters()]),
+    )
+
+
+def test_packed_sequences_start_from_the_initial_state_and_so_differ_from_one_long_sequence(layer):
+    if isinstance(layer, CachedAttention):
+        return
+    x, boundaries = torch.randn(1, 9, WIDTH), torch.tensor([0, 4, 9])
+    outputs, _ = layer.forward_packed(x, boundaries)
+    assert torch.equal(outputs, layer.forward_packed(x, boundaries, layer.initial_state(2))[0])
+    assert_close(outputs[:, :4], layer(x)[0][:, :4])
+    assert not torch.allclose(outputs[:, 4:], layer(x)[0][:, 4:])
+
+
+def test_what_is_not_packed_is_refused_in_one_line(layer):
+    if isinstance(layer, CachedAttention):
+        return
+    x = torch.randn(1, 5, WIDTH)
+    for boundaries, message in (
+        ([1, 5], r"cu_seqlens must go from 0 to the length = 5, got 1 to 5"),
+        ([0, 4], r"cu_seqlens must go from 0 to the length = 5, got 0 to 4"),
+        ([0, 3, 3, 5], r"cu_seqlens must rise, each sequence holding an element, got 3 after 3"),
+        ([0, 4, 2, 5], r"cu_seqlens must rise, each sequence holding an element, got 2 after 4"),
+        ([0.0, 5.0], r"cu_seqlens must hold at least two integers in one axis, got float64"),
+    ):
+        with refused(message):
+            layer.forward_packed(x, torch.tensor(boundaries))
+    with refused(r"with cu_seqlens there must be a batch of 1, got shape \(2, 5, 6\)"):
+        layer.forward_packed(torch.randn(2, 5, WIDTH), torch.tensor([0, 5]))
+    with refused("state must hold that of 2 sequences, got|(state|window) must be float64 of shape"):
+        layer.forward_packed(x, torch.tensor([0, 2, 5]), layer.initial_state(3))
+
+
 def test_element_by_element_unrolled_equals_forward(layer):
     x = torch.randn(2, 9, WIDTH)
     for state in (None, layer(x)[1]):
@@ -187,6 +256,37 @@ def test_token_sequences_in_pieces_or_token_by_token_equal_the_sequence_in_one(m
         assert_close(one, other)
 
 
+def test_packed_token_sequences_equal_each_sequence_alone_or_are_refused_where_a_layer_attends(model):
+    lengths = (3, 1, 4, 3)
+    tokens = torch.randint(0, 7, (1, 11))
+    if any(isinstance(block.mixer, CachedAttention) for block in model.blocks):
+        with refused("cu_seqlens must be None for attention"):
+            model(tokens, None, torch.tensor([0, 11]))
+        return
+
+    def shaped(state):
+        """The flat list of tensors as the state of the model."""
+        state = iter(state)
+        return tuple(tuple(next(state) for _ in each) for each in model.initial_state(1))
+
+    def read(tokens, state, boundaries=None):
+        logits, after = model(tokens, shaped(state), boundaries)
+        return logits, [part for each in after for part in each]
+
+    state = [torch.rand_like(part).requires_grad_() for each in model.initial_state(4) for part in each]
+    assert_packed_equals_each_alone(
+        read,
+        lambda tokens, boundaries, state: read(tokens, state, boundaries),
+        *(state, tokens, lengths, [*model.parameters()]),
+    )
+    with refused(r"tokens must have shape \(batch, length\) with at least one token, got \(1, 0\)"):
+        model(tokens[:, :0], None, torch.tensor([0, 0]))
+    with refused(r"with cu_seqlens there must be a batch of 1, got shape \(3, 7\)"):
+        model(TOKENS, None, torch.tensor([0, 7]))
+    with refused("cu_seqlens must go from 0 to the length = 11, got 0 to 10"):
+        model(tokens, None, torch.tensor([0, 10]))
+
+
 def test_the_gradient_reaches_every_parameter(model):
     model(TOKENS)[0].square().sum().backward()
     assert [name for name, one in model.named_parameters() if one.grad is None or not one.grad.abs().max() > 0] == []
@@ -267,45 +367,11 @@ def test_what_makes_no_model_is_refused_in_one_line():
         Hybrid(7, [lstm])(TOKENS, (lstm.initial_state(3),) * 2)
     with refused("tokens must lie in 0 .. 6, got 7"):
         Hybrid(7, [lstm])(TOKENS + 1)
+    with refused(r"tokens must have shape \(batch, length\) with at least one token, got \(3, 0\)"):
+        Hybrid(7, [lstm])(TOKENS[:, :0])
 
 
 # The parts of the M²RNN layer.
-
-
-@pytest.mark.parametrize("name", M2RNN_HEADS)
-def test_packed_sequences_equal_each_sequence_alone_in_outputs_states_and_gradients(name):
-    layer = stirred(M2RNNLayer(6, M2RNN_HEADS[name], start=M2RNNStart(std=0.5, convolution_std=0.5)))
-    lengths = (5, 1, 2, 17, 5)
-    boundaries = [0, *accumulate(lengths)]
-    x = torch.randn(1, 30, 6, requires_grad=True)
-    state = tuple(torch.rand_like(part).requires_grad_() for part in layer.initial_state(5))
-    outputs, last = layer(x, state, torch.tensor(boundaries))
-    weights = [torch.randn_like(each) for each in (outputs, *last)]
-    variables = [*layer.parameters()]
-    grads = torch.autograd.grad([outputs, *last], [x, *state, *variables], weights)
-    total = [torch.zeros_like(each) for each in variables]
-    for number, (start, end) in enumerate(pairwise(boundaries)):
-        one, rows = slice(start, end), slice(number, number + 1)
-        alone = tuple(part[rows] for part in state)
-        output, after = layer(x[:, one], alone)
-        assert_close(outputs[:, one], output)
-        for found, expected in zip(last, after, strict=True):
-            assert_close(found[rows], expected)
-        pushed = [weights[0][:, one], *(each[rows] for each in weights[1:])]
-        back = torch.autograd.grad([output, *after], [x, *alone, *variables], pushed)
-        assert_close(grads[0][:, one], back[0][:, one])
-        for found, expected in zip(grads[1:3], back[1:3], strict=True):
-            assert_close(found[rows], expected)
-        total = [sum_ + each for sum_, each in zip(total, back[3:], strict=True)]
-    for found, expected in zip(grads[3:], total, strict=True):
-        assert_close(found, expected, 1e-11)
-
-
-def test_boundaries_that_are_none_are_refused_by_the_layer_too():
-    layer = M2RNNLayer(6, M2RNN_HEADS["published"])
-    for boundaries, message in (([1, 5], "go from 0"), ([0, 3, 3, 5], "rise"), ([0, 4], "length = 5, got 0 to 4")):
-        with refused(f"cu_seqlens must .*{message}"):
-            layer(torch.randn(1, 5, 6), None, torch.tensor(boundaries))
 
 
 @pytest.mark.parametrize("kernel", [1, 2, 4])

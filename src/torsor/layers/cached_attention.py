@@ -4,7 +4,7 @@ import math
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -16,7 +16,8 @@ class CachedAttention(SequenceLayer):
     r"""Softmax attention with scores :math:`q_i \cdot k_j / \sqrt{d}` of a head, no position and no bias.
 
     ``4 width^2`` parameters. The state is the keys and values of all elements so far, "batch past
-    keys_values": it grows with the sequence.
+    keys_values": it grows with the sequence, so that packed sequences, whose states would be of different lengths,
+    are refused.
 
     Args:
         width: of the residual stream, a multiple of ``heads``.
@@ -75,6 +76,11 @@ class CachedAttention(SequenceLayer):
             mask = torch.ones(length, seen, dtype=torch.bool, device=x.device).tril(seen - length)
         mixed = scaled_dot_product_attention(self._by_head(query), key, value, mask, is_causal=1 < length == seen)
         return self.out(mixed.transpose(1, 2).flatten(2)), (now,)
+
+    def forward_packed(
+        self, x: Float[Tensor, "1 length width"], cu_seqlens: Int[Tensor, "boundaries"], state: LayerState | None = None
+    ) -> tuple[Float[Tensor, "1 length width"], LayerState]:
+        raise ValueError("cu_seqlens must be None for attention, which has no mask between sequences, got boundaries")
 
     def _by_head(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -12,11 +12,10 @@ from torch.nn.functional import silu
 from torsor.layers.forget_gate import ForgetGate
 from torsor.layers.matrix_heads import MatrixHeads
 from torsor.layers.norm import RMSNorm
-from torsor.layers.sequence_layer import LayerState, SequenceLayer, require_parts
+from torsor.layers.sequence_layer import LayerState, SequenceLayer, require_packed, require_parts
 from torsor.layers.short_convolution import ShortConvolution
 from torsor.recurrence import m2rnn
 from torsor.recurrence.m2rnn import ClipMode
-from torsor.recurrence.m2rnn_requirements import require_boundaries
 
 
 @final
@@ -147,6 +146,11 @@ class M2RNNLayer(SequenceLayer):
         matrix = like.new_zeros(shape, dtype=torch.promote_types(like.dtype, torch.float32))
         return matrix, self.convolution.initial_window(batch)
 
+    def forward_packed(
+        self, x: Float[Tensor, "1 length width"], cu_seqlens: Int[Tensor, "boundaries"], state: LayerState | None = None
+    ) -> tuple[Float[Tensor, "1 length width"], LayerState]:
+        return self.forward(x, state, cu_seqlens)
+
     def forward(
         self,
         x: Float[Tensor, "batch length width"],
@@ -164,7 +168,7 @@ class M2RNNLayer(SequenceLayer):
             ValueError: when there is no element, the boundaries are refused by ``m2rnn``, or the state
                 is not one of this layer.
         """
-        sequences = x.shape[0] if cu_seqlens is None else require_boundaries(cu_seqlens, x.shape[1])
+        sequences = x.shape[0] if cu_seqlens is None else require_packed(x, cu_seqlens)
         state = self.initial_state(sequences) if state is None else state
         require_parts(state, 2)
         written, forget, gate = self.enter(x).split(self.split, dim=-1)

@@ -3,7 +3,7 @@
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from torsor.layers.norm import RMSNorm
@@ -44,8 +44,25 @@ class SequenceBlock(nn.Module):
         return self.mixer.initial_state(batch)
 
     def forward(
-        self, x: Float[Tensor, "batch length width"], state: LayerState | None = None
+        self,
+        x: Float[Tensor, "batch length width"],
+        state: LayerState | None = None,
+        cu_seqlens: Int[Tensor, "boundaries"] | None = None,
     ) -> tuple[Float[Tensor, "batch length width"], LayerState]:
-        mixed, after = self.mixer(self.mixer_norm(x), state)
+        """The stream after the block, and the layer's last state; of every sequence, where they are packed.
+
+        Args:
+            x: the stream.
+            state: before the first element.
+            cu_seqlens: the boundaries of packed sequences in a batch of one.
+
+        Raises:
+            ValueError: as the mixing layer does.
+        """
+        normed = self.mixer_norm(x)
+        if cu_seqlens is None:
+            mixed, after = self.mixer(normed, state)
+        else:
+            mixed, after = self.mixer.forward_packed(normed, cu_seqlens, state)
         x = x + mixed
         return x + self.feedforward(self.feedforward_norm(x)), after

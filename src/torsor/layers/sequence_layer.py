@@ -4,8 +4,11 @@ from abc import ABC, abstractmethod
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from torsor.recurrence.m2rnn_packed import packed
+from torsor.recurrence.m2rnn_requirements import require_boundaries
 
 LayerState = tuple[Tensor, ...]
 """Tensors whose first axis is the sequence; what they are is the layer's business."""
@@ -20,10 +23,11 @@ class SequenceLayer(nn.Module, ABC):
     * a sequence in pieces equals the sequence in one, in outputs, state and gradients;
     * element by element, ``unrolled`` equals ``forward``;
     * a batch equals its sequences alone;
-    * the gradient reaches every parameter, and the state given.
+    * the gradient reaches every parameter, and the state given;
+    * packed sequences equal each sequence alone, or are refused.
 
     To add one: a final class that sets ``width`` and implements ``initial_state`` and ``forward``, and
-    one line in ``SEQUENCE_LAYERS`` in ``tests/cases.py``.
+    one line in ``SEQUENCE_LAYERS`` in ``tests/cases.py``. A layer whose state grows refuses ``forward_packed``.
     """
 
     width: int
@@ -45,6 +49,27 @@ class SequenceLayer(nn.Module, ABC):
         Raises:
             ValueError: when there is no element, or the state is not one of this layer.
         """
+
+    def forward_packed(
+        self, x: Float[Tensor, "1 length width"], cu_seqlens: Int[Tensor, "boundaries"], state: LayerState | None = None
+    ) -> tuple[Float[Tensor, "1 length width"], LayerState]:
+        """Sequences of different lengths laid end to end, each read as if it were alone, and the last state of each.
+
+        Args:
+            x: a batch of one.
+            cu_seqlens: the boundaries between the sequences, rising from 0 to the length.
+            state: before the first element of every sequence, which its first axis counts; None for the initial one.
+
+        Raises:
+            ValueError: when there is no batch of one, the boundaries do not start at 0, rise and end at the length,
+                the layer cannot keep the sequences apart, or as in ``forward``.
+        """
+        sequences = require_packed(x, cu_seqlens)
+        state = self.initial_state(sequences) if state is None else state
+        for part in state:
+            if part.shape[:1] != (sequences,):
+                raise ValueError(f"state must hold that of {sequences} sequences, got shape {tuple(part.shape)}")
+        return packed(lambda inputs, state: self.forward(inputs[0], state), [x], state, cu_seqlens.tolist())
 
     @final
     def step(
@@ -69,6 +94,21 @@ class SequenceLayer(nn.Module, ABC):
             output, state = self.step(each, state)
             outputs.append(output)
         return torch.stack(outputs, dim=1), state
+
+
+def require_packed(x: Tensor, cu_seqlens: Tensor) -> int:
+    """Refuse what are no packed sequences, and count them.
+
+    Args:
+        x: "1 length ...".
+        cu_seqlens: the boundaries between the sequences.
+
+    Raises:
+        ValueError: when the first axis is not one, or the boundaries do not start at 0, rise and end at the length.
+    """
+    if x.ndim < 2 or x.shape[0] != 1:
+        raise ValueError(f"with cu_seqlens there must be a batch of 1, got shape {tuple(x.shape)}")
+    return require_boundaries(cu_seqlens, x.shape[1])
 
 
 def require_parts(state: LayerState, count: int) -> None:

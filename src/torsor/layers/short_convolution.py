@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from torsor.layers.sequence_layer import require_part
-from torsor.recurrence.m2rnn_requirements import require_boundaries
+from torsor.layers.sequence_layer import require_packed, require_part
 
 
 @final
@@ -63,7 +62,7 @@ class ShortConvolution(nn.Module):
         Raises:
             ValueError: when the window has another shape or type, or ``m2rnn`` would refuse the boundaries.
         """
-        sequences = x.shape[0] if cu_seqlens is None else require_boundaries(cu_seqlens, x.shape[1])
+        sequences = x.shape[0] if cu_seqlens is None else require_packed(x, cu_seqlens)
         initial = self.initial_window(sequences)
         if window is None:
             window = initial

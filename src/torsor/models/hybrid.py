@@ -21,6 +21,7 @@ class Hybrid(LayeredModel):
     * it runs at lengths it was never trained at;
     * a batch equals its sequences alone;
     * a sequence in pieces or token by token equals the sequence in one;
+    * packed sequences equal each sequence alone, or are refused where a layer attends;
     * the number of parameters is the documented one.
 
     Args:

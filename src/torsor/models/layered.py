@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from torsor.layers.norm import RMSNorm
 from torsor.layers.sequence_block import SequenceBlock
-from torsor.layers.sequence_layer import LayerState, SequenceLayer
+from torsor.layers.sequence_layer import LayerState, SequenceLayer, require_packed
 from torsor.models.requirements import require_sizes, require_tokens
 
 ModelState = tuple[LayerState, ...]
@@ -79,25 +79,32 @@ class LayeredModel(nn.Module, ABC):
 
     @final
     def forward(
-        self, tokens: Int[Tensor, "batch length"], state: ModelState | None = None
+        self,
+        tokens: Int[Tensor, "batch length"],
+        state: ModelState | None = None,
+        cu_seqlens: Int[Tensor, "boundaries"] | None = None,
     ) -> tuple[Float[Tensor, "batch length classes"], ModelState]:
         """Logits at every position, and the state of every layer after the last token.
 
         Args:
             tokens: integers below the vocabulary.
             state: the state before the first token; None for the initial one.
+            cu_seqlens: where sequences of different lengths are laid end to end in a batch of one, the boundaries
+                between them, rising from 0 to the length. Each is then read as if it were alone, and the states
+                before and after are of as many sequences.
 
         Raises:
-            ValueError: when tokens are out of range, of another type, or empty, or the state is not one
-                of this model.
+            ValueError: when tokens are out of range, of another type, or empty, the state is not one of this model,
+                or the boundaries are none or come to a layer that cannot keep sequences apart.
         """
         require_tokens(tokens, self.vocabulary)
-        before = self.initial_state(tokens.shape[0]) if state is None else state
+        sequences = tokens.shape[0] if cu_seqlens is None else require_packed(tokens, cu_seqlens)
+        before = self.initial_state(sequences) if state is None else state
         if len(before) != len(self.blocks):
             raise ValueError(f"state must hold that of {len(self.blocks)} layers, got {len(before)}")
         x, after = self.embedding(tokens), []
         for block, each in zip(self._blocks(), before, strict=True):
-            x, now = block(x, each)
+            x, now = block(x, each, cu_seqlens)
             after.append(now)
         return self.readout(self.norm(x)), tuple(after)
 

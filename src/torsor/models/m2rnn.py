@@ -24,6 +24,7 @@ class M2RNN(LayeredModel):
     * it runs at lengths it was never trained at;
     * a batch equals its sequences alone;
     * a sequence in pieces or token by token equals the sequence in one;
+    * packed sequences equal each sequence alone;
     * the number of parameters is the documented one, and the state is as large as documented.
 
     Args:

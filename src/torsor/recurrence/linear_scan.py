@@ -1,5 +1,6 @@
 """Carry a state through time by a linear map of planes or coordinates, many tokens at once."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -8,7 +9,8 @@ from torch import Tensor
 
 from torsor.maps import Diagonal, LinearMap, ScaledRotation
 from torsor.maps.scaled_rotation import _as_complex
-from torsor.recurrence.linear_scan_passes import LinearScan
+from torsor.recurrence.kernels import kernels_serve
+from torsor.recurrence.linear_scan_passes import LinearScan, carry_through
 
 
 def linear_scan(
@@ -17,7 +19,8 @@ def linear_scan(
     r"""Every state of :math:`x_t = M_t x_{t-1} + u_t`, where the map turns and scales planes, or scales coordinates.
 
     A map without batch axes is shared by all tokens, and never written out for each. A map with the axes
-    "batch length" is each token's own, for a recurrence that depends on its input.
+    "batch length" is each token's own, for a recurrence that depends on its input. On a GPU a kernel of Triton
+    scans, where ``docs/kernels.md`` says so.
 
     Guarantees, each a test in ``tests/laws/test_linear_scan_laws.py``:
 
@@ -67,7 +70,7 @@ def linear_scan(
     first = inputs.new_zeros(inputs.shape[0], carry.dim) if state is None else state
     lanes = _lanes(carry, inputs), _lanes(carry, first)
     # the multiplier is not differentiated: its own graph would keep the sines, the cosines and their products
-    states, last = LinearScan.apply(spread(scale), angle, spread(multiplier.detach()), *lanes)
+    states, last = LinearScan.apply(_pass_for(inputs), spread(scale), angle, spread(multiplier.detach()), *lanes)
     return _coordinates(carry, states), _coordinates(carry, last)
 
 
@@ -82,6 +85,14 @@ def linear_scan_reference(
         state = each(state) + new
         states.append(state)
     return torch.stack(states, dim=1), state
+
+
+def _pass_for(inputs: Tensor) -> Callable[..., Tensor]:
+    if not kernels_serve(inputs):
+        return carry_through
+    from torsor.recurrence import linear_scan_triton  # here, since it imports Triton, which is optional
+
+    return linear_scan_triton.carry_through
 
 
 def _maps(carry: LinearMap, inputs: Tensor) -> list[LinearMap]:

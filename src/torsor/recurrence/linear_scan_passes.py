@@ -1,6 +1,6 @@
 """Two passes over chunks of time that run side by side: the parallel form of a scan whose steps are linear."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import torch
@@ -14,6 +14,8 @@ WIDEST = 1 << 11  # with more numbers to a token, steps one by one fill the oper
 SHORTEST, LONGEST = 8, 32  # tokens of a chunk
 FEWEST = 8  # chunks, or there is one, of at most so many tokens:
 WALK = 1 << 10
+# Elsewhere an operation has a price of its own, and what it works on lies in no cache.
+LARGE = 1 << 24
 
 
 @final
@@ -22,15 +24,23 @@ class LinearScan(torch.autograd.Function):
 
     The multiplier is a scale, or :math:`\lambda = c e^{i\theta}` with an angle. With the gradient :math:`g_t` of
     the states, :math:`r_t = g_t + \bar\lambda_{t+1} r_{t+1}` is the gradient of :math:`u_t`, and
-    :math:`r_t \bar x_{t-1}` that of :math:`\lambda_t`. Kept are the scale, the angle and the states.
+    :math:`r_t \bar x_{t-1}` that of :math:`\lambda_t`. Kept are the scale, the angle and the states. What scans is
+    ``carry``: ``carry_through``, or the kernel of the same signature.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, scale: Tensor, angle: Tensor | None, multiplier: Tensor, inputs: Tensor, state: Tensor
+        ctx: Any,
+        carry: Callable[..., Tensor],
+        scale: Tensor,
+        angle: Tensor | None,
+        multiplier: Tensor,
+        inputs: Tensor,
+        state: Tensor,
     ) -> tuple[Tensor, Tensor]:
+        ctx.carry = carry
         states = torch.empty_like(inputs, memory_format=torch.contiguous_format)
-        last = carry_through(_widened(multiplier), inputs, state, states, backwards=False)
+        last = carry(_widened(multiplier), inputs, state, states, backwards=False)
         ctx.save_for_backward(scale, angle, state, states)
         ctx.set_materialize_grads(False)
         return states, last.clone()
@@ -47,11 +57,12 @@ class LinearScan(torch.autograd.Function):
         received = torch.empty_like(states)
         received[:, -1] = grad[:, -1] if grad_last is None else grad[:, -1] + grad_last
         later, first = (adjoint, adjoint) if adjoint.ndim == 1 else (adjoint[:, 1:], adjoint[:, 0])
-        carry_through(_widened(later), grad[:, :-1], received[:, -1], received[:, :-1], backwards=True)
+        ctx.carry(_widened(later), grad[:, :-1], received[:, -1], received[:, :-1], backwards=True)
         of_scale = of_angle = None
-        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
+        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             of_scale, of_angle = _grads_of_multiplier(unit, adjoint, state, states, received)
-        return of_scale, of_angle, None, received, first * received[:, 0] if ctx.needs_input_grad[4] else None
+        of_state = first * received[:, 0] if ctx.needs_input_grad[5] else None
+        return None, of_scale, of_angle, None, received, of_state
 
 
 def carry_through(
@@ -126,7 +137,7 @@ def _first_pass(by: list[Tensor], added: list[Tensor], multiplier: Tensor) -> tu
     for factor, new in zip(by[1:], added[1:], strict=True):
         torch.addcmul(new, factor, total, out=total)
     if multiplier.ndim == 1:
-        return total, _powers(multiplier, len(by))[-1]
+        return total, powers(multiplier, len(by))[-1]
     product = by[0].clone(memory_format=torch.contiguous_format)
     for factor in by[1:]:
         product.mul_(factor)
@@ -137,10 +148,10 @@ def _first_pass_backwards(by: list[Tensor], added: list[Tensor], multiplier: Ten
     """Equal to ``_first_pass``, from the end of the walk to its start: up the memory, which is faster than down."""
     total = added[-1].clone(memory_format=torch.contiguous_format)
     if multiplier.ndim == 1:
-        powers = _powers(multiplier, len(by))
-        for power, new in zip(powers.to(total.dtype).unbind(0), added[-2::-1], strict=False):
+        each = powers(multiplier, len(by))
+        for power, new in zip(each.to(total.dtype).unbind(0), added[-2::-1], strict=False):
             total.addcmul_(power, new)
-        return total, powers[-1]
+        return total, each[-1]
     product = by[-1].clone(memory_format=torch.contiguous_format)
     for factor, new in zip(by[-2::-1], added[-2::-1], strict=True):
         total.addcmul_(product, new)
@@ -148,7 +159,8 @@ def _first_pass_backwards(by: list[Tensor], added: list[Tensor], multiplier: Ten
     return total, product
 
 
-def _powers(multiplier: Tensor, count: int) -> Tensor:
+def powers(multiplier: Tensor, count: int) -> Tensor:
+    """The first, second and so on power of a multiplier, "count lanes"."""
     return multiplier.expand(count, -1).cumprod(0)
 
 
@@ -163,7 +175,7 @@ def _grads_of_multiplier(
     unit: Tensor | None, adjoint: Tensor, state: Tensor, states: Tensor, received: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     batch, length, lanes = states.shape
-    block = max(1, ELEMENTS // (batch * lanes))
+    block = max(1, (ELEMENTS if states.device.type == "cpu" else LARGE) // (batch * lanes))
     if adjoint.ndim == 1:
         total = (received[:, 0] * state.conj()).sum(0)
         for start in range(1, length, block):

@@ -7,8 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from torsor.recurrence.m2rnn_chunked import chunked
+from torsor.recurrence.kernels import kernels_serve
+from torsor.recurrence.m2rnn_chunked import InChunks
 from torsor.recurrence.m2rnn_packed import packed
+from torsor.recurrence.m2rnn_passes import Passes, through
 from torsor.recurrence.m2rnn_requirements import require_arguments, require_clipping
 
 ClipMode = Literal["total", "carry"]
@@ -33,7 +35,8 @@ def m2rnn(
 
     ``weight`` acts on the rows of the state, from the right. Nothing is normalised or scaled. There are
     as many heads as the argument with the most has; the others' heads are repeated, each for a run of
-    neighbours. Half precision is computed and carried in float32, float64 in float64.
+    neighbours. Half precision is computed and carried in float32, float64 in float64. On a GPU kernels of Triton
+    compute it, where ``docs/kernels.md`` says so.
 
     Guarantees, each a test in ``tests/laws/test_m2rnn_laws.py`` or ``tests/fast/test_m2rnn.py``:
 
@@ -81,18 +84,20 @@ def m2rnn(
     require_clipping(gradient_clip, clip_mode)
     wide = torch.promote_types(q.dtype, torch.float32)
     state = _start(q, k, v, weight, forget, cu_seqlens) if state is None else state
-    matrices = weight.to(wide)
+    matrices, passes = weight.to(wide), _passes(state)
 
-    def core(inputs: Sequence[Tensor], state: Tensor) -> tuple[Tensor, Tensor]:
+    def core(inputs: Sequence[Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         q, k, v, forget = inputs
-        return chunked(q, k, v, matrices, forget, state, gradient_clip, clip_mode == "carry")
+        outputs, last = through(passes, (q, k, v, matrices, forget), state[0], gradient_clip, clip_mode == "carry")
+        return outputs, (last,)
 
     inputs = [each.to(wide) for each in (q, k, v, forget)]
     if cu_seqlens is None:
-        outputs, state = core(inputs, state)
+        outputs, (state,) = core(inputs, (state,))
         return outputs.to(q.dtype), state
     bare = q.ndim == 3
-    outputs, state = packed(core, [each[None] if bare else each for each in inputs], state, cu_seqlens.tolist())
+    inputs = [each[None] if bare else each for each in inputs]
+    outputs, (state,) = packed(core, inputs, (state,), cu_seqlens.tolist())
     return (outputs[0] if bare else outputs).to(q.dtype), state
 
 
@@ -150,6 +155,14 @@ class _ClippedGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return grads[0].clamp(-ctx.bound, ctx.bound), None
+
+
+def _passes(state: Tensor) -> Passes:
+    if not kernels_serve(state, value_dim=state.shape[-1]):
+        return InChunks()
+    from torsor.recurrence.m2rnn_triton import InKernels  # here, since it imports Triton, which is optional
+
+    return InKernels()
 
 
 def _start(q: Tensor, k: Tensor, v: Tensor, weight: Tensor, forget: Tensor, cu_seqlens: Tensor | None) -> Tensor:

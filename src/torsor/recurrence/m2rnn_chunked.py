@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from torsor.recurrence.m2rnn_passes import Passes
 
 # The largest product of a key's and a value's entries from which a state is taken to have entries of that size, too.
 LARGE_WRITE = 1.0
@@ -20,49 +21,24 @@ def chunk_of(length: int) -> int:
     return max(16, math.isqrt(length // 3))
 
 
-def chunked(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    weight: Tensor,
-    forget: Tensor,
-    state: Tensor,
-    gradient_clip: float | None,
-    clip_carry_alone: bool,
-) -> tuple[Tensor, Tensor]:
-    """The outputs and the last state of ``m2rnn`` for arguments of one wide type that are known to fit together.
+@final
+class InChunks(Passes):
+    """In operations of torch, a chunk of steps at a time.
 
     Forward, one state of every chunk is kept; backward, the states of one chunk at a time are computed
-    again, bit for bit. Second derivatives are refused.
+    again, bit for bit. Inside, axes are ordered "steps heads batch ...": a step is then one product for each head.
     """
-    with torch.autocast(q.device.type, enabled=False):
-        return _Chunked.apply(q, k, v, weight, forget, state, gradient_clip, clip_carry_alone)
 
-
-@final
-class _Chunked(torch.autograd.Function):
-    """Inside, axes are ordered "steps heads batch ...": a step is then one product for each head."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        weight: Tensor,
-        forget: Tensor,
-        state: Tensor,
-        gradient_clip: float | None,
-        clip_carry_alone: bool,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, inputs: Sequence[Tensor], state: Tensor, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v, weight, forget = inputs
         batch, length = q.shape[:2]
         heads, key_dim, value_dim = state.shape[1:]
-        parts = _parts(length)
+        parts = parts_of(length)
         matrices = _joined(weight, heads)
         states = state.new_empty(parts[0].stop + 1, heads, batch, key_dim, value_dim)
         states[0] = state.transpose(0, 1)
         proposed = torch.empty_like(states[1:])
-        kept = states.new_empty(len(parts) if any(ctx.needs_input_grad) else 0, *states.shape[1:])
+        kept = states.new_empty(len(parts) if keep else 0, *states.shape[1:])
         outputs = q.new_empty(batch, length, heads, value_dim)
         steps = 0
         for number, part in enumerate(parts):
@@ -74,50 +50,40 @@ class _Chunked(torch.autograd.Function):
             _advance(states, proposed[:steps], matrices, *_inputs(k, v, forget, part, heads))
             read = _rows(q, part, heads).unsqueeze(-2) @ states[1 : steps + 1]
             outputs[:, part] = read.squeeze(-2).permute(2, 0, 1, 3)
-        ctx.save_for_backward(q, k, v, weight, forget, kept)
-        ctx.clip = gradient_clip, clip_carry_alone
-        return outputs, states[steps].transpose(0, 1).contiguous()
+        return outputs, states[steps].transpose(0, 1).contiguous(), kept
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        with torch.autocast(grads[0].device.type, enabled=False):
-            clip, clip_carry_alone = ctx.clip
-            return *_backward(grads, ctx.saved_tensors, clip, clip_carry_alone), None, None
-
-
-def _backward(
-    incoming: Sequence[Tensor], saved: Sequence[Tensor], clip: float | None, clip_carry_alone: bool
-) -> tuple[Tensor, ...]:
-    grad_outputs, grad_last = incoming
-    q, k, v, weight, forget, kept = saved
-    parts, heads = _parts(q.shape[1]), kept.shape[1]
-    matrices = _joined(weight, heads)
-    turned = matrices.mT.contiguous()
-    grad_matrices = torch.zeros_like(matrices)
-    grad_q, grad_k, grad_v, grad_forget = (torch.empty_like(each) for each in (q, k, v, forget))
-    carry = grad_last.transpose(0, 1).contiguous().clone()
-    states = kept.new_empty(parts[0].stop + 1, *kept.shape[1:])
-    buffers = kept.new_empty(2, parts[0].stop, *kept.shape[1:])
-    for number, part in reversed(list(enumerate(parts))):
-        steps = part.stop - part.start
-        keys, values, gates = _inputs(k, v, forget, part, heads)
-        queries, grads = _rows(q, part, heads), _rows(grad_outputs, part, heads)
-        into_product, into_gate = buffers[:, :steps]
-        states[0] = kept[number]
-        _advance(states, into_product, matrices, keys, values, gates)
-        before, after = states[:steps], states[1 : steps + 1]
-        # with H the state before, Z what the tanh gave: H - Z for the gate, (1 - f) (1 - Z^2) for the product
-        torch.sub(before, into_product, out=into_gate)
-        into_product.square_().sub_(1).mul_(gates - 1)
-        _sweep(carry, into_product, into_gate, turned, queries, grads, gates, clip, clip_carry_alone)
-        grad_matrices += (before.flatten(2, 3).mT @ into_product.flatten(2, 3)).sum(0)
-        _put(grad_q, part, grads.unsqueeze(-2) @ after.mT)
-        _put(grad_k, part, values.unsqueeze(-2) @ into_product.mT)
-        _put(grad_v, part, keys.unsqueeze(-2) @ into_product)
-        _put(grad_forget.unsqueeze(-1), part, into_gate.sum((-2, -1))[..., None, None])
-    grad_weight = grad_matrices.unflatten(0, (weight.shape[0], -1)).sum(1)
-    return grad_q, grad_k, grad_v, grad_weight, grad_forget, carry.transpose(0, 1)
+    def backward(
+        self, grads: Sequence[Tensor], inputs: Sequence[Tensor], kept: Tensor, clip: float | None, carry_alone: bool
+    ) -> tuple[Tensor, ...]:
+        q, k, v, weight, forget = inputs
+        grad_outputs, grad_last = grads
+        parts, heads = parts_of(q.shape[1]), kept.shape[1]
+        matrices = _joined(weight, heads)
+        turned = matrices.mT.contiguous()
+        grad_matrices = torch.zeros_like(matrices)
+        grad_q, grad_k, grad_v, grad_forget = (torch.empty_like(each) for each in (q, k, v, forget))
+        carry = grad_last.transpose(0, 1).contiguous().clone()
+        states = kept.new_empty(parts[0].stop + 1, *kept.shape[1:])
+        buffers = kept.new_empty(2, parts[0].stop, *kept.shape[1:])
+        for number, part in reversed(list(enumerate(parts))):
+            steps = part.stop - part.start
+            keys, values, gates = _inputs(k, v, forget, part, heads)
+            queries, read = _rows(q, part, heads), _rows(grad_outputs, part, heads)
+            into_product, into_gate = buffers[:, :steps]
+            states[0] = kept[number]
+            _advance(states, into_product, matrices, keys, values, gates)
+            before, after = states[:steps], states[1 : steps + 1]
+            # with H the state before, Z what the tanh gave: H - Z for the gate, (1 - f) (1 - Z^2) for the product
+            torch.sub(before, into_product, out=into_gate)
+            into_product.square_().sub_(1).mul_(gates - 1)
+            _sweep(carry, into_product, into_gate, turned, queries, read, gates, clip, carry_alone)
+            grad_matrices += (before.flatten(2, 3).mT @ into_product.flatten(2, 3)).sum(0)
+            _put(grad_q, part, read.unsqueeze(-2) @ after.mT)
+            _put(grad_k, part, values.unsqueeze(-2) @ into_product.mT)
+            _put(grad_v, part, keys.unsqueeze(-2) @ into_product)
+            _put(grad_forget.unsqueeze(-1), part, into_gate.sum((-2, -1))[..., None, None])
+        grad_weight = grad_matrices.unflatten(0, (weight.shape[0], -1)).sum(1)
+        return grad_q, grad_k, grad_v, grad_weight, grad_forget, carry.transpose(0, 1)
 
 
 def _advance(states: Tensor, proposed: Tensor, matrices: Tensor, keys: Tensor, values: Tensor, gates: Tensor) -> None:
@@ -174,7 +140,7 @@ def _sweep(
     grads: Tensor,
     gates: Tensor,
     clip: float | None,
-    clip_carry_alone: bool,
+    carry_alone: bool,
 ) -> None:
     """Take the gradient of a chunk's last state back to its first, in place, and multiply it in at every step."""
     carry_rows = carry.flatten(1, 2)
@@ -188,10 +154,10 @@ def _sweep(
         strict=True,
     )
     for product, product_rows, change, query, grad, gate in reversed(list(steps)):
-        if clip is not None and clip_carry_alone:
+        if clip is not None and carry_alone:
             carry.clamp_(-clip, clip)
         carry.addcmul_(query, grad)
-        if clip is not None and not clip_carry_alone:
+        if clip is not None and not carry_alone:
             carry.clamp_(-clip, clip)
         change.mul_(carry)
         product.mul_(carry)
@@ -199,7 +165,8 @@ def _sweep(
         carry_rows.baddbmm_(product_rows, turned)
 
 
-def _parts(length: int) -> list[slice]:
+def parts_of(length: int) -> list[slice]:
+    """The steps of every chunk, which are equally many in all but the last."""
     chunk = min(chunk_of(length), length)
     return [slice(start, min(start + chunk, length)) for start in range(0, length, chunk)]
 
