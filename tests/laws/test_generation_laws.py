@@ -96,6 +96,23 @@ def test_nothing_outside_the_top_most_probable_tokens_is_drawn():
     assert set(Sampling(top=9).draw(logits, seeded(0)).tolist()) == {0, 1, 2, 3, 4}
 
 
+def test_nothing_outside_the_nucleus_is_drawn():
+    logits = torch.tensor([0.1, 0.4, 0.2, 0.25, 0.05]).log().expand(2000, 5)
+    for nucleus, eligible in (
+        (0.3, {1}),
+        (0.41, {1, 3}),
+        (0.84, {1, 3, 2}),
+        (0.86, {1, 3, 2, 0}),
+        (1.0, set(range(5))),
+    ):
+        assert set(Sampling(nucleus=nucleus).draw(logits, seeded(0)).tolist()) == eligible
+    # at a lower temperature the first token has more, and among the first two it has most
+    assert set(Sampling(0.5, nucleus=0.5).draw(logits, seeded(0)).tolist()) == {1}
+    assert set(Sampling(top=2, nucleus=0.6).draw(logits, seeded(0)).tolist()) == {1}
+    draws = Sampling(nucleus=0.8).draw(logits, seeded(1))
+    assert 0.4 / 0.85 - 0.05 < (draws == 1).double().mean() < 0.4 / 0.85 + 0.05
+
+
 def test_very_large_logits_and_a_very_small_temperature_stay_finite():
     logits = torch.tensor([[1e30, -1e30, 0.0]])
     assert Sampling(1e-30).draw(logits, seeded(0)).tolist() == [0]
@@ -107,6 +124,8 @@ def test_very_large_logits_and_a_very_small_temperature_stay_finite():
         (lambda: Sampling(-0.1), "temperature must be finite and not negative, got -0.1"),
         (lambda: Sampling(float("nan")), "temperature must be finite and not negative, got nan"),
         (lambda: Sampling(top=0), "top must be at least 1, got 0"),
+        (lambda: Sampling(nucleus=0.0), "nucleus must be above 0 and at most 1, got 0.0"),
+        (lambda: Sampling(nucleus=1.1), "nucleus must be above 0 and at most 1, got 1.1"),
         (lambda: generate(LSTM(7, 6), PROMPT[:, :0]), r"prompt must have shape \(batch, length\) with at least one"),
         (lambda: generate(LSTM(7, 6), PROMPT[0]), r"prompt must have shape \(batch, length\)"),
     ],

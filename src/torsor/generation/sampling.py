@@ -18,11 +18,14 @@ class Sampling:
 
     * at a temperature of 0 the most probable token is taken, the first among equals;
     * draws follow the softmax of the logits over the temperature;
-    * nothing outside the ``top`` most probable tokens is drawn.
+    * nothing outside the ``top`` most probable tokens is drawn;
+    * nothing outside the nucleus is drawn: the fewest most probable tokens whose probabilities, at this
+      temperature and among the ``top``, sum to at least ``nucleus``.
 
     Args:
         temperature: :math:`\tau`, not negative.
         top: how many tokens are eligible, at least 1; None for all.
+        nucleus: probability that the eligible tokens have together, above 0 and at most 1; None for all.
 
     Raises:
         ValueError: when an argument is out of its range.
@@ -30,12 +33,15 @@ class Sampling:
 
     temperature: float = 1.0
     top: int | None = None
+    nucleus: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
             raise ValueError(f"temperature must be finite and not negative, got {self.temperature}")
         if self.top is not None and self.top < 1:
             raise ValueError(f"top must be at least 1, got {self.top}")
+        if self.nucleus is not None and not 0 < self.nucleus <= 1:
+            raise ValueError(f"nucleus must be above 0 and at most 1, got {self.nucleus}")
 
     def draw(self, logits: Float[Tensor, "batch classes"], generator: torch.Generator) -> Int[Tensor, "batch"]:
         """One token for each sequence; in float64, on the CPU, whatever the logits' type and device.
@@ -57,4 +63,10 @@ class Sampling:
             # by place and not by value: equal logits must not make more tokens eligible
             kept = scaled.topk(self.top, dim=-1).indices
             scaled = torch.full_like(scaled, -math.inf).scatter(-1, kept, scaled.gather(-1, kept))
-        return torch.multinomial(scaled.softmax(-1), 1, generator=generator).squeeze(-1)
+        probability = scaled.softmax(-1)
+        if self.nucleus is not None:
+            falling, places = probability.sort(dim=-1, descending=True, stable=True)
+            # a token is out when those before it have enough together
+            out = falling.cumsum(-1) - falling >= self.nucleus
+            probability = probability.scatter(-1, places, falling.masked_fill(out, 0))
+        return torch.multinomial(probability, 1, generator=generator).squeeze(-1)

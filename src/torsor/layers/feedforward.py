@@ -37,11 +37,11 @@ class FeedForward(nn.Module):
 
 
 def feedforward(
-    x: Float[Tensor, "batch length width"],
-    residual: Float[Tensor, "batch length width"],
+    x: Float[Tensor, "*tokens width"],
+    residual: Float[Tensor, "*tokens width"],
     up: Float[Tensor, "hidden width"],
     down: Float[Tensor, "width hidden"],
-) -> Float[Tensor, "batch length width"]:
+) -> Float[Tensor, "*tokens width"]:
     """Equal to ``feedforward_reference`` in outputs and first derivatives, in fewer passes over the memory."""
     return _FeedForward.apply(x.flatten(0, -2), residual.flatten(0, -2), up, down).view(residual.shape)
 
@@ -72,10 +72,10 @@ class _FeedForward(torch.autograd.Function):
 
 
 def residual_linear(
-    residual: Float[Tensor, "batch length width"],
-    x: Float[Tensor, "batch length inner"],
+    residual: Float[Tensor, "*tokens width"],
+    x: Float[Tensor, "*tokens inner"],
     weight: Float[Tensor, "width inner"],
-) -> Float[Tensor, "batch length width"]:
+) -> Float[Tensor, "*tokens width"]:
     """A residual and a linear layer in one matrix product: the sum costs no pass of its own."""
     if torch.is_autocast_enabled(x.device.type):
         return residual + linear(x, weight)  # the joint product would round the residual to the narrow type
