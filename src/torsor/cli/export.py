@@ -1,0 +1,44 @@
+"""``torsor export``: a finished run's model in the form that another program loads."""
+
+from pathlib import Path
+from typing import Literal
+
+
+def export(
+    run: Path | None = None, /, *, to: Literal["hf"], out: Path | None = None, self_contained: bool = False
+) -> None:
+    """Write the model of a finished run for another program.
+
+    Args:
+        run: run folder; the run must be finished.
+        to: the program: hf for transformers, Hugging Face's.
+        out: folder to write, a new or empty one; hf in the run's folder by default.
+        self_contained: write the code too, so that the folder is loaded without torsor.
+
+    Raises:
+        ValueError: when no run is named.
+    """
+    if run is None:
+        raise ValueError("name a run folder: torsor export RUN --to hf")
+    from torsor.experiments.finished_run import finished_run
+    from torsor.interop import PlainCharacters, to_hugging_face
+    from torsor.interop.missing import require_hugging_face
+    from torsor.interop.model_card import model_card
+
+    require_hugging_face()
+    folder = run / to if out is None else out
+    found = finished_run(run)
+    auto = "AutoModelForTokenClassification" if found.labels else "AutoModelForCausalLM"
+    to_hugging_face(
+        found.model,
+        folder,
+        tokenizer=found.tokenizer if found.symbols is None else PlainCharacters(found.symbols),
+        steps=found.steps,
+        labels=found.labels,
+        self_contained=self_contained,
+        card=model_card(
+            run.resolve().name, auto, self_contained=self_contained, about=found.about, scores=found.scores
+        ),
+    )
+    how = "trust_remote_code=True" if self_contained else "import torsor.interop.hugging_face"
+    print(f"export: {folder}\nload:   {auto}.from_pretrained({str(folder)!r}), with {how}")
