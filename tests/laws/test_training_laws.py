@@ -285,15 +285,29 @@ class Part(Engine):
     """One of several processes, as far as the loop can see."""
 
     def __init__(self, part):
-        self.inner, self.part = SingleProcess(), part
+        self.inner, self.dealt = SingleProcess(), part
 
     is_main = property(lambda self: True)
+    processes = property(lambda self: 2)
+    autocast = property(lambda self: None)
+
+    def whole(self, model):
+        return self.inner.whole(model)
+
+    def gather(self, tensors):
+        return self.inner.gather(tensors)
+
+    def spread(self, data):
+        return self.inner.spread(data)
+
+    def part(self, last):
+        return self.inner.part(last)
 
     def setup(self, model, optimizer):
         return self.inner.setup(model, optimizer)
 
     def rows(self, size):
-        return slice(*self.part.indices(size)[:2])
+        return slice(*self.dealt.indices(size)[:2])
 
     def place(self, tensor):
         return self.inner.place(tensor)

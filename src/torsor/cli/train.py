@@ -1,14 +1,19 @@
 """``torsor train``: one sub-command for each experiment, with the experiment's own arguments as options."""
 
 import inspect
+import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torsor.cli.experiment_command import experiments_app
 from torsor.cli.whole import MaybeWhole, Whole
 from torsor.experiments.experiment import Experiment, Scale
+
+if TYPE_CHECKING:
+    from torsor.experiments.run import Updates
+    from torsor.experiments.together import Processes
 
 
 def _common(
@@ -18,6 +23,10 @@ def _common(
     checkpoint_every: Whole = 100,
     threads: MaybeWhole = None,
     device: str = "auto",
+    devices: MaybeWhole = None,
+    nodes: MaybeWhole = None,
+    strategy: Literal["ddp", "fsdp"] = "ddp",
+    compile: bool = False,
 ) -> None:
     """Options of every experiment.
 
@@ -27,6 +36,10 @@ def _common(
         checkpoint_every: updates between two checkpoints.
         threads: threads of PyTorch; by default those of the machine, or of the run that is resumed.
         device: cpu, cuda or cuda:N; auto takes the first GPU if there is one.
+        devices: GPUs of each machine that train together; with --device cpu, processes.
+        nodes: machines that train together; torchrun or srun starts the command on each.
+        strategy: a copy of the model on every device, or its parameters in shards over them.
+        compile: compile the model's blocks, each by itself and never the loop around them.
     """
 
 
@@ -44,10 +57,12 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
     from torsor.cli.tables import print_scores
     from torsor.experiments.machine import prepare_machine
     from torsor.experiments.run import carry_out, default_path
+    from torsor.experiments.together import join
 
     common = {name: given.pop(name, p.default) for name, p in inspect.signature(_common).parameters.items()}
     arguments = experiment.arguments(scale=common["scale"], **given)
     path = common["out"] or default_path(experiment.name, arguments["seed"])
+    processes = join(common["devices"], common["nodes"], common["strategy"], common["device"])
     prepare_machine(common["threads"], path)
     records = carry_out(
         experiment,
@@ -56,14 +71,57 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
         checkpoint_every=common["checkpoint_every"],
         command=typed_command(),
         device=common["device"],
+        processes=processes,
+        compiled=common["compile"],
     )
-    follow(records, path)
+    if processes is None:
+        follow(records, path)
+    else:
+        _follow_together(records, path, processes)
+        if processes.number:
+            return path
     print_scores([path])
     print(f"\nrun:          {path}")
+    if (path / "compiled.json").is_file():
+        print(f"compiled:     {_compiled(path)}")
     if (path / "geometry.json").is_file():
         print(f"its geometry: torsor measure {path}")
     print(f"a page of it: torsor report {path}")
     return path
+
+
+def _follow_together(records: "Updates", path: Path, processes: "Processes") -> None:
+    """Draw from a run that several processes train: the main one alone shows it, and says what went wrong."""
+    from torsor.cli.progress import follow
+    from torsor.experiments.together import ToldByMainError, lost
+
+    try:
+        if processes.number == 0:
+            follow(records, path)
+        else:
+            for _ in records:
+                pass
+    except ToldByMainError:
+        raise SystemExit(2) from None
+    except (ArithmeticError, ValueError) as error:
+        if processes.number == 0:
+            raise
+        if isinstance(error, ArithmeticError):  # of the whole batch: the main process says it too
+            raise SystemExit(1) from None
+        raise ValueError(f"process {processes.number} of {processes.count}: {error}") from error
+    except RuntimeError as error:
+        if not lost(error):
+            raise
+        if processes.number == 0:
+            hint = "the same command goes on from the last checkpoint"
+            print(f"torsor: another of the {processes.count} processes has ended; {hint}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def _compiled(path: Path) -> str:
+    """Into how many graphs a run's blocks were compiled."""
+    numbers = json.loads((path / "compiled.json").read_bytes())
+    return f"{numbers['blocks']} blocks in {numbers['graphs']} graphs, at most {numbers['limit']} for a kind of block"
 
 
 def typed_command() -> str:

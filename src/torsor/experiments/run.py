@@ -1,15 +1,18 @@
 """Carry an experiment out in a run folder: train, resume, score, measure."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
+
+from torch import nn
 
 from torsor.experiments.catalogue import find
 from torsor.experiments.experiment import Experiment
 from torsor.experiments.geometry import geometry
 from torsor.experiments.machine import find_device
-from torsor.experiments.study import NonFiniteLogitsError, Study
+from torsor.experiments.study import NonFiniteLogitsError, RecallingExamination, Study
 from torsor.training import (
     NonFiniteLoss,
     Record,
@@ -22,10 +25,16 @@ from torsor.training import (
     train,
 )
 from torsor.training.durable import disk_errors, replace_json
+from torsor.training.run_folder import METRICS
+from torsor.training.shared_run import SharedRun
+
+if TYPE_CHECKING:  # an extra, and a compiler that takes seconds to import
+    from torsor.experiments.compiled import CompiledBlocks
+    from torsor.training.processes import Processes
 
 __all__ = ["carry_out", "default_path", "load", "measure"]
 
-EVALUATION, GEOMETRY = "evaluation.json", "geometry.json"
+EVALUATION, GEOMETRY, COMPILED = "evaluation.json", "geometry.json", "compiled.json"
 
 
 @final
@@ -56,6 +65,8 @@ def carry_out(
     checkpoint_every: int = 100,
     command: str = "",
     device: str = "cpu",
+    processes: "Processes | None" = None,
+    compiled: bool = False,
 ) -> Updates:
     """Train in a run folder, from its last checkpoint where it has one; score and measure at the end.
 
@@ -70,6 +81,9 @@ def carry_out(
         checkpoint_every: updates between two checkpoints, at least 1.
         command: what a user typed, for the report.
         device: where the model is trained, "cpu" or "cuda:0"; "auto" takes the first GPU if there is one.
+        processes: that train it together, each on a device of its own, in place of ``device``. Each makes this
+            call and draws from it; only the main one touches the folder.
+        compiled: whether the model's blocks are compiled; ``compiled.json`` then says into how many graphs.
 
     Yields:
         Each update.
@@ -83,7 +97,9 @@ def carry_out(
     if checkpoint_every < 1:
         raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
     study = experiment.build(**arguments)  # before the folder: a wrong argument must leave nothing behind
-    chosen = find_device(device)
+    engine = study.engine if processes is None else processes.engine(study.engine.autocast)
+    engine.rows(study.plan.batch)  # refuses a batch that these processes cannot share
+    chosen = find_device(device) if processes is None else processes.device
     study.model.to(chosen)
     about = {
         "label": study.label,
@@ -91,34 +107,60 @@ def carry_out(
         "command": command,
         "device": str(chosen),
     }
-    with RunFolder(path, experiment.name, arguments, study.seed, about=about) as folder:
-        if folder.description.finished:
+    circumstances = {"processes": engine.processes, "compiled": compiled}
+    blocks = _compiled(study.model) if compiled else None
+
+    def opening() -> RunFolder:
+        return RunFolder(path, experiment.name, arguments, study.seed, about, circumstances)
+
+    with SharedRun(engine, opening) as folder:
+        if folder.finished:
             return
         untrained = None if study.transition is None else geometry(study.transition)
         state = TrainState(study.model, study.optimizer)
         folder.restore(state)
+        if isinstance(study.examination, RecallingExamination) and engine.is_main:
+            study.examination.recall(_glances(path))
         glance_every = max(1, study.plan.updates // GLANCES)
         scores = None
         try:
-            for record in train(state, study.task, study.plan, forward=study.step.forward, engine=study.engine):
+            for record in train(state, study.task, study.plan, forward=study.step.forward, engine=engine):
                 extra = study.step.notes(record.update - 1)
                 if record.update % glance_every == 0:
-                    extra["evaluation"] = scores = study.examination.glance(study.model, record.update)
+                    with engine.whole(study.model):
+                        extra["evaluation"] = scores = study.examination.glance(study.model, record.update)
                 folder.log(record, extra)
                 if record.update % checkpoint_every == 0:
                     folder.save(state)
                 yield Update(record, study.plan.updates, scores)
-            final_scores = study.examination.evaluate(
-                study.model, state.update
-            )  # before the checkpoint, which must be of a sound model
+            with engine.whole(study.model):
+                # before the checkpoint, which must be of a sound model
+                final_scores = study.examination.evaluate(study.model, state.update)
         except (NonFiniteLoss, NonFiniteLogitsError) as error:
             folder.stop(str(error))
             raise
         folder.save(state)
         folder.replace_json(EVALUATION, final_scores)
         if study.transition is not None:
-            folder.replace_json(GEOMETRY, geometry(study.transition) | {"initial": untrained})
+            with engine.whole(study.model):
+                trained = geometry(study.transition)
+            folder.replace_json(GEOMETRY, trained | {"initial": untrained})
+        if blocks is not None:
+            folder.replace_json(COMPILED, blocks.to_json())
         folder.finish()
+
+
+def _compiled(model: nn.Module) -> "CompiledBlocks":
+    from torsor.experiments.compiled import CompiledBlocks
+
+    return CompiledBlocks(model)
+
+
+def _glances(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """What the log up to the checkpoint says of earlier glances."""
+    with disk_errors(f"read {path / METRICS}"):
+        lines = [json.loads(line) for line in (path / METRICS).read_text().splitlines()]
+    return [(line["update"], line["evaluation"]) for line in lines if "evaluation" in line]
 
 
 def measure(path: Path) -> dict[str, Any]:

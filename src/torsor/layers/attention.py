@@ -75,7 +75,8 @@ def causal_attention(
     joined: Float[Tensor, "batch length 3 heads head_dim"], rotary: Complex[Tensor, "length half"]
 ) -> Float[Tensor, "batch length width"]:
     """Equal to ``causal_attention_reference`` in outputs and first derivatives; short ones on a CPU are fused."""
-    if joined.device.type == "cpu" and joined.dtype != torch.bfloat16 and joined.shape[1] <= SCORES_LENGTH:
+    by_hand = joined.device.type == "cpu" and joined.dtype != torch.bfloat16 and joined.shape[1] <= SCORES_LENGTH
+    if by_hand and not torch.compiler.is_compiling():  # a compiler fuses by itself, and cannot see into strides
         return _CausalAttention.apply(joined, rotary)
     query, key, value = _turned_and_normalised(joined, rotary)
     return scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).flatten(2)

@@ -10,7 +10,7 @@ from torch import nn
 
 from torsor.training.durable import RunFolderError, read_json, sha256, sync_file, sync_folder, write_json
 from torsor.training.engine import Engine
-from torsor.training.state import TrainState, load_weights_into
+from torsor.training.state import Snapshot, TrainState, load_weights_into
 
 WEIGHTS, MOMENTS, STATE = "model.safetensors", "training.safetensors", "state.json"
 CURRENT, NEW, PREVIOUS = "checkpoint", "checkpoint.new", "checkpoint.previous"
@@ -30,8 +30,8 @@ class CheckpointDigest:
     files: dict[str, str]
 
 
-def write_checkpoint(folder: Path, state: TrainState, logs: Mapping[str, int], engine: Engine) -> CheckpointDigest:
-    """Write ``state`` to ``checkpoint.new`` and wait until all of it is on the disk.
+def write_checkpoint(folder: Path, snapshot: Snapshot, logs: Mapping[str, int], engine: Engine) -> CheckpointDigest:
+    """Write ``snapshot`` to ``checkpoint.new`` and wait until all of it is on the disk.
 
     The checkpoint in place is not touched. The caller makes the returned digest durable in
     ``run.json``, and only then calls ``install``: whichever instant the machine stops at, exactly one
@@ -39,7 +39,7 @@ def write_checkpoint(folder: Path, state: TrainState, logs: Mapping[str, int], e
 
     Args:
         folder: the run folder.
-        state: what to write.
+        snapshot: what to write.
         logs: length in bytes of each log at this update.
         engine: writes the tensors.
     """
@@ -47,14 +47,14 @@ def write_checkpoint(folder: Path, state: TrainState, logs: Mapping[str, int], e
     if new.exists():
         shutil.rmtree(new)
     new.mkdir()
-    engine.save(state.weights(), new / WEIGHTS)
-    engine.save(state.moments(), new / MOMENTS)
+    engine.save(snapshot.weights, new / WEIGHTS)
+    engine.save(snapshot.moments, new / MOMENTS)
     for name in (WEIGHTS, MOMENTS):
         sync_file(new / name)
-    write_json(new / STATE, state.progress() | {"logs": dict(logs)})
+    write_json(new / STATE, snapshot.progress | {"logs": dict(logs)})
     sync_folder(new)
     sync_folder(folder)
-    return CheckpointDigest(state.update, {name: sha256(new / name) for name in (WEIGHTS, MOMENTS, STATE)})
+    return CheckpointDigest(snapshot.update, {name: sha256(new / name) for name in (WEIGHTS, MOMENTS, STATE)})
 
 
 def locate(folder: Path, digest: CheckpointDigest) -> Path:

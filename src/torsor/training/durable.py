@@ -49,6 +49,8 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except OSError as error:
         raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise RunFolderError(f"{path} is not JSON of this package: its brackets are too deep") from error
     except ValueError as error:
         raise RunFolderError(f"{path} is not JSON: {error}") from error
 

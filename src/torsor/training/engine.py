@@ -28,6 +28,16 @@ class Engine(ABC):
     def is_main(self) -> bool:
         """Whether this is the one process that writes logs and run folders."""
 
+    @property
+    @abstractmethod
+    def processes(self) -> int:
+        """How many there are."""
+
+    @property
+    @abstractmethod
+    def autocast(self) -> torch.dtype | None:
+        """The type that matrix products are computed in; None for the parameters' own."""
+
     @abstractmethod
     def setup(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
         """Prepare both for training, once; the loop calls what is returned in their place."""
@@ -45,6 +55,10 @@ class Engine(ABC):
         """What the forward pass runs in: nothing, or autocast to a narrower type."""
 
     @abstractmethod
+    def part(self, last: bool) -> AbstractContextManager[object]:
+        """What a part of a batch goes forward and backward in; before the last one, gradients may stay unsummed."""
+
+    @abstractmethod
     def backward(self, loss: Float[Tensor, ""]) -> None:
         """Add to every gradient that of the sum over processes of ``loss``."""
 
@@ -55,6 +69,18 @@ class Engine(ABC):
     @abstractmethod
     def total(self, value: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """The sum of ``value`` over processes, the same on each."""
+
+    @abstractmethod
+    def whole(self, model: nn.Module) -> AbstractContextManager[object]:
+        """A time in which the model's parameters are whole on every process: to look at it. All of them enter it."""
+
+    @abstractmethod
+    def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors, whole, on the main process, and nothing on the others; all of them call it with equal names."""
+
+    @abstractmethod
+    def spread(self, data: bytes) -> bytes:
+        """What the main process calls this with, on every process; the others' own is not looked at."""
 
     @abstractmethod
     def save(self, tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -91,6 +117,14 @@ class SingleProcess(Engine):
     def is_main(self) -> bool:
         return True
 
+    @property
+    def processes(self) -> int:
+        return 1
+
+    @property
+    def autocast(self) -> torch.dtype | None:
+        return self._autocast
+
     def setup(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
         self._device = next(model.parameters()).device
         return model, optimizer
@@ -106,6 +140,9 @@ class SingleProcess(Engine):
             return nullcontext()
         return torch.autocast(self._device.type, dtype=self._autocast)
 
+    def part(self, last: bool) -> AbstractContextManager[object]:
+        return nullcontext()
+
     def backward(self, loss: Float[Tensor, ""]) -> None:
         loss.backward()
 
@@ -115,15 +152,33 @@ class SingleProcess(Engine):
     def total(self, value: Float[Tensor, ""]) -> Float[Tensor, ""]:
         return value
 
+    def whole(self, model: nn.Module) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return dict(tensors)
+
+    def spread(self, data: bytes) -> bytes:
+        return data
+
     def save(self, tensors: Mapping[str, Tensor], path: Path) -> None:
-        # safetensors renames a private temporary file into place, which would leave the user's umask unheeded.
-        path.touch()
-        mode = path.stat().st_mode
-        try:
-            save_file({name: tensor.cpu() for name, tensor in tensors.items()}, path)
-        except SafetensorError as error:
-            raise OSError(f"{path.name}: {error}") from error
-        path.chmod(mode)
+        write_tensors(tensors, path)
 
     def load(self, path: Path) -> dict[str, Tensor]:
         return load_file(path)
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors of any device to a safetensors file.
+
+    Raises:
+        OSError: when the file cannot be written.
+    """
+    # safetensors renames a private temporary file into place, which would leave the user's umask unheeded.
+    path.touch()
+    mode = path.stat().st_mode
+    try:
+        save_file({name: tensor.cpu() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(f"{path.name}: {error}") from error
+    path.chmod(mode)

@@ -1,5 +1,6 @@
 """What ``run.json`` says of a run: enough to build it again, and to know its checkpoint."""
 
+import hashlib
 import json
 import platform
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ from torsor.training.durable import RunFolderError, read_json
 FORMAT = 1
 RUN_FILE = "run.json"
 RUNNING, FINISHED, STOPPED = "running", "finished", "stopped: "
+DIGEST = "sha256"
+# what a run is taken to have been trained by where ``resumed_with`` says nothing else
+ALONE = {"processes": 1, "compiled": False}
 
 
 @final
@@ -31,10 +35,12 @@ class RunDescription:
         versions: of torsor, torch, numpy and python, when the run began.
         threads: number of threads of PyTorch; another number may change the last bit.
         dtype: PyTorch's default type.
-        resumed_with: versions, threads and type of each later process that had others.
+        resumed_with: versions, threads and type of each later process that had others; how many processes
+            there were, and whether blocks were compiled, where that is not as in ``ALONE`` or changed.
         status: "running" (or killed), "finished", or "stopped: " and the reason.
         checkpoint: the one that counts; None before the first.
-        about: what a reader wants to know and no code relies on: the row's label, the command.
+        about: what a reader wants to know and no code relies on: the row's label, the command. In the file
+            it holds the SHA-256 of all the rest too, so that no byte of it changes unnoticed.
         format: version of the layout of the whole folder.
     """
 
@@ -52,7 +58,8 @@ class RunDescription:
 
     def to_json(self) -> dict[str, Any]:
         """The fields, the format first."""
-        return {"format": self.format} | asdict(self)
+        content = {"format": self.format} | asdict(self)
+        return content | {"about": content["about"] | {DIGEST: _digest(content)}}
 
     @property
     def finished(self) -> bool:
@@ -102,6 +109,8 @@ def read_run(folder: Path) -> RunDescription:
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise RunFolderError(f"{path} must hold an integer under 'format', it does not")
+    if content["format"] < 1:
+        raise RunFolderError(f"{path} was altered: 'format' must be at least 1, got {content['format']}")
     if content["format"] > FORMAT:
         raise RunFolderError(
             f"{folder} was written by a newer torsor: format {content['format']}, this one reads up to {FORMAT}"
@@ -115,6 +124,11 @@ def read_run(folder: Path) -> RunDescription:
     if digest is not None:
         _refuse_other_names(path, digest, {field.name for field in fields(CheckpointDigest)})
         _refuse_other_names(path, digest["files"], {WEIGHTS, MOMENTS, STATE})
+    # Folders of before there was one have none.
+    expected = content["about"].pop(DIGEST, None)
+    if expected is not None and expected != (found := _digest(content)):
+        raise RunFolderError(f"{path} was altered: its SHA-256 must be {expected}, found {found}")
+    if digest is not None:
         content["checkpoint"] = CheckpointDigest(**digest)
     return RunDescription(**content)
 
@@ -149,6 +163,11 @@ def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
         except (TypeError, ValueError) as error:
             raise RunFolderError(f"argument {name} must be something JSON can hold, got {value!r}") from error
     return result
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Of what ``run.json`` says, whatever the order and the spaces."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_other_names(path: Path, content: Any, names: set[str]) -> None:

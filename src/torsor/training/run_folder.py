@@ -25,6 +25,7 @@ from torsor.training.lock import LOCK_FILE, FolderLock
 from torsor.training.log import Log
 from torsor.training.record import Record
 from torsor.training.run_description import (
+    ALONE,
     FINISHED,
     RUN_FILE,
     RUNNING,
@@ -34,7 +35,7 @@ from torsor.training.run_description import (
     describe_environment,
     read_run,
 )
-from torsor.training.state import TrainState
+from torsor.training.state import Snapshot, TrainState
 
 METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
 
@@ -66,6 +67,8 @@ class RunFolder:
         arguments: every argument of it that JSON can hold; a run is resumed only with the same.
         seed: the seed of the run.
         about: what a reader wants to know of a new run and no code relies on.
+        circumstances: what else than versions and threads may change the last bit, with ``ALONE``'s names;
+            ``run.json`` keeps it, and every change of it.
 
     Raises:
         RunFolderError: in one line, for whatever keeps the folder from being used.
@@ -89,8 +92,10 @@ class RunFolder:
         arguments: Mapping[str, Any],
         seed: int,
         about: Mapping[str, Any] | None = None,
+        circumstances: Mapping[str, Any] | None = None,
     ) -> None:
         self.path = path
+        self._circumstances = dict(circumstances or {})
         arguments = as_json(arguments)
         with disk_errors(f"use {path} as a run folder"):
             self._refuse_other_folders()
@@ -149,6 +154,15 @@ class RunFolder:
             state: what to keep.
             engine: writes the tensors; a single process by default.
         """
+        self.write(state.snapshot(engine), engine)
+
+    def write(self, snapshot: Snapshot, engine: Engine | None = None) -> None:
+        """As ``save``, for whoever has taken the snapshot: of a state that many processes hold, together.
+
+        Args:
+            snapshot: what to keep.
+            engine: writes the tensors; a single process by default.
+        """
         with disk_errors(f"write the checkpoint of {self.path}"):
             if (self.path / NEW).exists() or (self.path / PREVIOUS).exists():
                 # An earlier save failed half-way. The disk knows which folder counts, this object may not: the
@@ -156,7 +170,7 @@ class RunFolder:
                 self._description = read_run(self.path)
                 self._install()
             lengths = {name: log.sync() for name, log in self._logs.items()}
-            digest = write_checkpoint(self.path, state, lengths, engine or SingleProcess())
+            digest = write_checkpoint(self.path, snapshot, lengths, engine or SingleProcess())
             self._describe(checkpoint=digest)
             install(self.path, self.path / NEW)
 
@@ -242,10 +256,12 @@ class RunFolder:
     def _environments(self) -> list[dict[str, Any]]:
         """Those of the processes that went on with the run in other circumstances, this one included."""
         described = self._description
-        before = {"versions": described.versions, "threads": described.threads, "dtype": described.dtype}
-        now = describe_environment()
-        last = {name: described.resumed_with[-1][name] for name in now} if described.resumed_with else before
-        return described.resumed_with + ([{"update": self.update} | now] if now != last else [])
+        last = {"versions": described.versions, "threads": described.threads, "dtype": described.dtype} | ALONE
+        for changed in described.resumed_with:
+            last |= changed
+        now = describe_environment() | self._circumstances
+        changed = any(last[name] != value for name, value in now.items())
+        return described.resumed_with + ([{"update": self.update} | now] if changed else [])
 
     def _describe(self, **changes: Any) -> None:
         """Change ``run.json`` on the disk, then here."""

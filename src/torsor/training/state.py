@@ -9,6 +9,25 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torsor.training.curriculum import CurriculumState
+from torsor.training.engine import Engine, SingleProcess
+
+
+@final
+@dataclass(frozen=True)
+class Snapshot:
+    """What a checkpoint is written from: a state at one update, whole, on the process that writes it.
+
+    Args:
+        update: how many updates the parameters have had.
+        weights: what ``TrainState.weights`` gave.
+        moments: what ``TrainState.moments`` gave.
+        progress: what ``TrainState.progress`` gave.
+    """
+
+    update: int
+    weights: dict[str, Tensor]
+    moments: dict[str, Tensor]
+    progress: dict[str, Any]
 
 
 @final
@@ -45,12 +64,27 @@ class TrainState:
         if strangers:
             raise ValueError(f"optimizer must hold parameters of model only, {strangers} of its own are not in it")
 
-    def weights(self) -> dict[str, Tensor]:
-        """Every parameter and persistent buffer once, under its first name, sharing memory with nothing stored."""
-        return _apart(_model_tensors(self.model))
+    def snapshot(self, engine: Engine | None = None) -> Snapshot:
+        """Everything, to be written; with an engine of several processes, all of them take it at the same update.
 
-    def moments(self) -> dict[str, Tensor]:
+        Args:
+            engine: whose parameters these are since it was set up; a single process by default.
+        """
+        return Snapshot(self.update, self.weights(engine), self.moments(engine), self.progress())
+
+    def weights(self, engine: Engine | None = None) -> dict[str, Tensor]:
+        """Every parameter and persistent buffer once, under its first name, sharing memory with nothing stored.
+
+        Args:
+            engine: as for ``snapshot``; on other processes than the main one there is nothing.
+        """
+        return _apart((engine or SingleProcess()).gather(_model_tensors(self.model)))
+
+    def moments(self, engine: Engine | None = None) -> dict[str, Tensor]:
         """The optimizer's tensors: ``exp_avg/layer.weight`` belongs to the parameter ``layer.weight``.
+
+        Args:
+            engine: as for ``weights``.
 
         Raises:
             ValueError: when the optimizer keeps something that is not a tensor.
@@ -61,7 +95,7 @@ class TrainState:
                 if not isinstance(value, Tensor):
                     raise ValueError(f"optimizer must keep tensors only, {slot} of {name} is {value!r}")
                 tensors[f"{slot}/{name}"] = value
-        return _apart(tensors)
+        return _apart((engine or SingleProcess()).gather(tensors))
 
     def progress(self) -> dict[str, Any]:
         """The rest, as JSON: the update's number, the curriculum's state, the kind of optimizer."""

@@ -98,8 +98,8 @@ def train(
 
     while state.update < plan.updates:
         started = perf_counter()
-        if not model.training:
-            model.train()
+        if not state.model.training:
+            state.model.train()
         factor = plan.schedule.factor(state.update, plan.updates)
         for group, peak in zip(groups, peaks, strict=True):
             group["lr"] = peak * factor
@@ -113,13 +113,15 @@ def train(
 
         optimizer.zero_grad()
         loss = torch.zeros(())
-        for rows in _parts(engine.rows(len(tokens)), plan.parts):
-            with engine.precision():
-                logits = forward(model, engine.place(tokens[rows]), state.update, rows)
-            # Divided by the labels of the whole batch, so that neither processes nor parts nor ragged rows
-            # change their weight.
-            own = _summed(logits, engine.place(targets[rows])) / labels
-            engine.backward(own)
+        parts = _parts(engine.rows(len(tokens)), plan.parts)
+        for rows in parts:
+            with engine.part(last=rows is parts[-1]):
+                with engine.precision():
+                    logits = forward(model, engine.place(tokens[rows]), state.update, rows)
+                # Divided by the labels of the whole batch, so that neither processes nor parts nor ragged rows
+                # change their weight.
+                own = _summed(logits, engine.place(targets[rows])) / labels
+                engine.backward(own)
             loss = own.detach() + loss.to(own)
         norm = engine.clip(parameters, plan.clip)
         # One wait for the device per update: both numbers must be seen before the step.
