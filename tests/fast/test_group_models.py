@@ -7,7 +7,7 @@ from cases import GROUP_BLOCKS, MATRIX_GROUPS, MIXINGS, stirred
 from closeness import assert_close
 from conftest import TOLERANCE
 from torsor.groups import Orthogonal, Unitary
-from torsor.layers import BCHMixing, LinearMixing, ParallelBlock, own_tangent
+from torsor.layers import BCHMixing, LinearMixing, ParallelBlock, ThirdOrderMixing, own_tangent
 from torsor.layers.group_attention import trace_attention, trace_attention_reference
 from torsor.models import GroupRNN, GroupTransformer
 from torsor.models.group_transformer import group_transformer_reference
@@ -37,9 +37,10 @@ def test_trace_attention_passes_gradcheck():
     assert torch.autograd.gradcheck(lambda x, *rest: trace_attention(x, x, *rest), inputs)
 
 
+@pytest.mark.parametrize("kind", [BCHMixing, ThirdOrderMixing])
 @pytest.mark.parametrize("group", MATRIX_GROUPS)
-def test_the_bracket_with_one_drive_for_many_tangents_equals_the_bracket_with_each(group):
-    mixing = stirred(BCHMixing(MATRIX_GROUPS[group]()))
+def test_the_bracket_with_one_drive_for_many_tangents_equals_the_bracket_with_each(group, kind):
+    mixing = stirred(kind(MATRIX_GROUPS[group]()))
     tangents, drive = torch.randn(40, mixing.group.algebra_dim), torch.randn(mixing.group.algebra_dim)
     weight, results = torch.randn(tangents.shape), []
     for right in (drive.requires_grad_(), drive.detach().expand(tangents.shape).requires_grad_()):

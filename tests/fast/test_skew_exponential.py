@@ -11,9 +11,9 @@ from mpmath import mp
 from refusal import refused
 from torsor.groups import SpecialOrthogonal, skew_exponential
 from torsor.groups.exponential_polynomial import exponential_polynomial
-from torsor.groups.skew_exponential import DOUBLE, SINGLE
 from torsor.groups.skew_exponential import skew_exponential as exponential
 from torsor.groups.skew_exponential import skew_exponential_reference as reference
+from torsor.groups.skew_scaling import DOUBLE, SINGLE
 
 TYPES = [torch.float32, torch.complex64, torch.float64, torch.complex128]
 every_type = pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -158,7 +158,7 @@ def test_the_gradient_passes_finite_differences_in_every_direction(dtype, norm):
 
 @every_type
 @pytest.mark.parametrize("norm", [0.0, 0.5, 4.0, 100.0])
-@pytest.mark.parametrize("shape", [(5, 5), (7, 2), (2, 3, 8), (0, 3)])
+@pytest.mark.parametrize("shape", [(5, 5), (7, 2), (2, 3, 8), (4, 9), (0, 3)])
 def test_value_and_gradient_equal_those_of_the_matrix_exponential(dtype, norm, shape):
     s = skew(*shape, dtype=dtype) if 0 in shape or norm == 0 else skew(*shape, dtype=dtype, norm=norm)
     s = s * 0 if norm == 0 else s
@@ -185,15 +185,16 @@ def test_with_a_projection_in_front_only_the_skew_part_of_the_gradient_remains()
 
 
 @every_type
-def test_a_batch_in_parts_is_the_batch_in_one(dtype, monkeypatch):
-    s = skew(23, 4, dtype=dtype, norm=2.0) * torch.linspace(0, 3, 23, dtype=dtype)[:, None, None]
+@pytest.mark.parametrize("width", [4, 9])
+def test_a_batch_in_parts_is_the_batch_in_one(dtype, width, monkeypatch):
+    s = skew(23, width, dtype=dtype, norm=2.0) * torch.linspace(0, 3, 23, dtype=dtype)[:, None, None]
     cotangent = torch.randn(s.shape, dtype=dtype)
     whole, _ = both(exponential, exponential, s, cotangent)
-    monkeypatch.setattr(skew_exponential, "PART", 100)
+    monkeypatch.setattr(skew_exponential, "PART", 6 * width**2)
     seen, kept = [], skew_exponential._exponential
-    monkeypatch.setattr(skew_exponential, "_exponential", lambda *given: seen.append(len(kept(*given))) or kept(*given))
+    monkeypatch.setattr(skew_exponential, "_exponential", lambda *given: seen.append(kept(*given)[0]) or kept(*given))
     parts, _ = both(exponential, exponential, s, cotangent)
-    assert len(seen) > 6
+    assert len(seen) > 3
     assert len(set(seen)) > 1  # each part turns as often as it must
     for left, right in zip(parts, whole, strict=True):
         torch.testing.assert_close(left, right, rtol=0, atol=60 * torch.finfo(dtype).eps)
@@ -223,13 +224,13 @@ def test_the_tensors_of_a_part_are_kept_for_a_gradient_alone(monkeypatch):
 
     def watched(*given):
         alive.append(sum(each() is not None for each in references))
-        kept = work(*given)
+        halvings, kept = work(*given)
         references.extend(weakref.ref(tensor) for tensor in kept)
-        return kept
+        return halvings, kept
 
     monkeypatch.setattr(skew_exponential, "_exponential", watched)
-    monkeypatch.setattr(skew_exponential, "PART", 100)
-    s = skew(12, 5, norm=5.0).requires_grad_()
+    monkeypatch.setattr(skew_exponential, "PART", 4 * 9**2)
+    s = skew(12, 9, norm=5.0).requires_grad_()
     with torch.autograd.graph.saved_tensors_hooks(lambda x: packed.append(x) or x, lambda x: x):
         with torch.no_grad():
             exponential(s)
@@ -238,6 +239,33 @@ def test_the_tensors_of_a_part_are_kept_for_a_gradient_alone(monkeypatch):
         exponential(s)
     assert alive[3:] == [0, 10, 20]
     assert len(packed) == 1 + 3 * (3 + 7)  # the matrices, and of each part three of the polynomial and seven doublings
+
+
+def test_of_small_real_matrices_nothing_but_the_matrices_is_kept():
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: packed.append(x) or x, lambda x: x):
+        exponential(skew(12, 8, norm=5.0).requires_grad_())
+    assert len(packed) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_gradient_of_small_matrices_is_as_exact_for_tiny_and_huge_cotangents(dtype):
+    s, cotangent = skew(5, 6, dtype=dtype, norm=3.0), torch.randn(5, 6, 6, dtype=dtype)
+    sizes = torch.tensor([0.0, 1e-33, 1e-12, 1.0, 1e33], dtype=dtype)[:, None, None]
+    (_, fast), _ = both(exponential, exponential, s, cotangent * sizes)
+    _, (_, slow) = both(exponential, reference, s.double(), cotangent.double())
+    missed = (fast.double() / sizes.double() - slow).abs().amax((-2, -1)) / slow.abs().amax((-2, -1))
+    assert not fast[0].any()
+    assert missed[1:].max() < 40 * torch.finfo(dtype).eps
+
+
+def test_a_cotangent_that_is_not_finite_spoils_its_own_matrix_alone():
+    s, cotangent = skew(3, 4, norm=3.0), torch.randn(3, 4, 4)
+    (_, whole), _ = both(exponential, exponential, s, cotangent)
+    cotangent[1, 2, 0] = math.nan
+    (_, spoilt), _ = both(exponential, exponential, s, cotangent)
+    assert not spoilt[1].isfinite().any()
+    assert torch.equal(spoilt[::2], whole[::2])
 
 
 def test_autocast_changes_neither_value_nor_gradient():

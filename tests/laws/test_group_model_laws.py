@@ -22,6 +22,7 @@ from torsor.layers import (
     PostNormBlock,
     PreNormBlock,
     SerialBlock,
+    ThirdOrderMixing,
     TraceReadout,
     TwoHeadBlock,
     move_by_drive,
@@ -29,7 +30,7 @@ from torsor.layers import (
     move_to_token,
     token_tangent,
 )
-from torsor.models import LSTM, GroupRNN, GroupTransformer, Transformer
+from torsor.models import GRU, LSTM, GroupRNN, GroupTransformer, Transformer
 
 TOKENS = torch.tensor([[2, 0, 6, 1, 0, 1, 3], [5, 1, 1, 0, 4, 0, 2], [3, 3, 0, 0, 1, 6, 6]])
 GROWING = (Transformer, GroupTransformer)  # those whose state grows with the positions
@@ -63,7 +64,7 @@ def test_every_mixing_block_and_recurrent_form_is_in_the_register():
     assert {type(kind(group, 1, None)) for kind in MIXINGS.values()} == concrete_subclasses(Mixing)
     assert {type(kind(group, LinearMixing, None)) for kind in GROUP_BLOCKS.values()} == concrete_subclasses(GroupBlock)
     models = [make() for make in SEQUENCE_MODELS.values()]
-    assert {type(each) for each in models} == {Transformer, LSTM, GroupTransformer, GroupRNN}
+    assert {type(each) for each in models} == {Transformer, LSTM, GRU, GroupTransformer, GroupRNN}
     moves = {each.recurrence for each in models if isinstance(each, GroupRNN)}
     assert moves == {move_to_token, move_then_multiply, move_by_drive}
 
@@ -117,7 +118,7 @@ def test_the_state_of_a_group_rnn_is_equal_bit_for_bit_however_it_is_reached(nam
     assert torch.equal(state, whole)
 
 
-@pytest.mark.parametrize("name", [name for name in SEQUENCE_MODELS if "RNN" in name or "LSTM" in name])
+@pytest.mark.parametrize("name", [name for name in SEQUENCE_MODELS if "RNN" in name or name in {"LSTM", "GRU"}])
 def test_the_memory_of_a_recurrent_step_does_not_grow(name):
     model = SEQUENCE_MODELS[name]()
 
@@ -136,11 +137,14 @@ def test_the_gradient_reaches_every_parameter(model):
     assert silent == idle
 
 
-def test_on_a_torus_no_gradient_reaches_the_weight_of_the_bracket_which_is_zero():
-    model = GroupTransformer(Torus(4), vocabulary=7, mixing=BCHMixing)
+@pytest.mark.parametrize(
+    ("mixing", "weights"), [(BCHMixing, ["bracket"]), (ThirdOrderMixing, ["bracket", "nested"])], ids=["BCH", "third"]
+)
+def test_on_a_torus_no_gradient_reaches_the_weight_of_the_bracket_which_is_zero(mixing, weights):
+    model = GroupTransformer(Torus(4), vocabulary=7, mixing=mixing)
     model(TOKENS).square().sum().backward()
     silent = {name for name, one in model.named_parameters() if one.grad is None or not one.grad.abs().max() > 0}
-    assert silent == {f"blocks.{number}.mixing.bracket_weight" for number in range(2)}
+    assert silent == {f"blocks.{number}.mixing.{weight}_weight" for number in range(2) for weight in weights}
 
 
 @pytest.mark.parametrize(
@@ -148,10 +152,11 @@ def test_on_a_torus_no_gradient_reaches_the_weight_of_the_bracket_which_is_zero(
     [
         lambda seed: Transformer(7, width=8, seed=seed),
         lambda seed: LSTM(7, hidden=5, seed=seed),
+        lambda seed: GRU(7, hidden=5, seed=seed),
         lambda seed: GroupTransformer(Orthogonal(4), vocabulary=7, seed=seed),
         lambda seed: GroupRNN(Orthogonal(4), vocabulary=7, seed=seed),
     ],
-    ids=["transformer", "LSTM", "group transformer", "group RNN"],
+    ids=["transformer", "LSTM", "GRU", "group transformer", "group RNN"],
 )
 def test_the_initial_values_depend_on_the_seed_alone_and_a_saved_model_is_restored(make):
     torch.manual_seed(1)
@@ -203,6 +208,16 @@ def test_the_lstm_is_torch_s_over_one_hot_vectors():
     assert torch.equal(torch.stack(state), torch.cat([last, memory]))
 
 
+def test_the_gru_is_torch_s_over_one_hot_vectors():
+    model = stirred(GRU(7, hidden=5, classes=4))
+    hidden = torch.randn(3, 5)
+    expected, last = model.cell(nn.functional.one_hot(TOKENS, 7).double(), hidden[None])
+    logits, state = model(TOKENS, (hidden,))
+    assert torch.equal(logits, model.readout(expected))
+    assert logits.shape == (3, 7, 4)
+    assert torch.equal(state[0], last[0])
+
+
 # The number of parameters.
 
 
@@ -216,16 +231,27 @@ def test_the_number_of_parameters_is_the_documented_one_for_every_group_mixing_a
     numbers = {"Torus": group.dim, "Unitary": 2 * group.dim**2, "SpecialUnitary": 2 * group.dim**2}
     raw = numbers.get(type(group).__name__, group.dim**2)
     common = vocabulary * (2 * raw + 1)
-    mixed = {"none": 0, "BCH": 1, "linear": 2 * dim**2}[mixing]
+    mixed = {"none": 0, "BCH": 1, "BCH, third order": 2, "linear": 2 * dim**2}[mixing]
     transformer = GroupTransformer(group, vocabulary, layers, MIXINGS[mixing], block=block_kind)
     assert _count(transformer) == common + layers * (2 * dim + 2 + mixed)
-    once = {"none": 0, "BCH": 1, "linear": dim**2}[mixing]
+    once = {"none": 0, "BCH": 1, "BCH, third order": 2, "linear": dim**2}[mixing]
     assert _count(GroupRNN(group, vocabulary, MIXINGS[mixing])) == common + vocabulary * dim + once
 
 
 def test_the_number_of_parameters_of_the_baselines_is_the_documented_one():
     assert _count(Transformer(7, width=12, layers=3, heads=4)) == 8 * 12 + 3 * (8 * 144 + 11 * 12 + 4) + 7 * 13
     assert _count(LSTM(7, hidden=5)) == 4 * 5 * (7 + 5 + 2) + 7 * 6
+    assert _count(LSTM(7, hidden=5, classes=3)) == 4 * 5 * (7 + 5 + 2) + 3 * 6
+    assert _count(GRU(7, hidden=5, classes=3)) == 3 * 5 * (7 + 5 + 2) + 3 * 6
+
+
+def test_other_classes_than_the_vocabulary_change_the_readout_of_a_state_on_a_group_alone(group):
+    model = GroupRNN(group, vocabulary=7, classes=3)
+    logits, _ = model(TOKENS)
+    assert logits.shape == (3, 7, 3)
+    same = GroupRNN(group, vocabulary=7)
+    raw = same.embedding.raw.numel() // 7
+    assert _count(same) - _count(model) == 4 * (raw + 1)
 
 
 # States on a group.
@@ -400,7 +426,11 @@ def test_moving_elements_and_prototypes_from_the_left_changes_no_logits_of_block
 # Mixing.
 
 
-@pytest.mark.parametrize("mixing", [LinearMixing, BCHMixing], ids=["linear at the identity", "BCH at zero"])
+@pytest.mark.parametrize(
+    "mixing",
+    [LinearMixing, BCHMixing, ThirdOrderMixing],
+    ids=["linear at the identity", "BCH at zero", "third order at zero"],
+)
 def test_a_mixing_at_its_neutral_value_equals_no_mixing(group, block_kind, mixing):
     def build(kind):
         model = stirred(GroupTransformer(group, vocabulary=7, mixing=kind, block=block_kind))
@@ -411,6 +441,9 @@ def test_a_mixing_at_its_neutral_value_equals_no_mixing(group, block_kind, mixin
                         weight.copy_(torch.eye(group.algebra_dim))
                 elif isinstance(part, BCHMixing):
                     part.bracket_weight.zero_()
+                elif isinstance(part, ThirdOrderMixing):
+                    part.bracket_weight.zero_()
+                    part.nested_weight.zero_()
         return model
 
     neutral, plain = build(mixing), build(IdentityMixing)
@@ -455,6 +488,32 @@ def test_bch_mixing_at_one_is_the_product_of_exponentials_up_to_third_order(grou
     if float(group.bracket(left, right).abs().max()) > 0:
         assert error(1e-3, 1.0) / error(5e-4, 1.0) == pytest.approx(8, rel=0.1)
         assert error(1e-3, 0.0) / error(5e-4, 0.0) == pytest.approx(4, rel=0.1)
+
+
+def _logarithm(group, element):
+    """The coordinates of the principal logarithm, by eigenvalues: nothing of the series is used."""
+    values, vectors = torch.linalg.eig(_dense(group, element).to(torch.complex128))
+    log = vectors @ torch.diag_embed(1j * values.angle()) @ torch.linalg.inv(vectors)
+    log = log.diagonal(dim1=-2, dim2=-1) if len(group.shape) == 1 else log
+    return group.to_coordinates(log if group.is_complex else log.real)
+
+
+@pytest.mark.parametrize(("mixing", "order"), [(IdentityMixing, 2), (BCHMixing, 3), (ThirdOrderMixing, 4)])
+def test_a_mixing_at_one_is_the_logarithm_of_the_product_of_exponentials_to_its_order(group, mixing, order):
+    joined, left, right = mixing(group), *torch.randn(2, group.algebra_dim)
+    with torch.no_grad():
+        for weight in joined.parameters():
+            weight.fill_(1.0)
+
+    def missed(size):
+        exponentials = [group.exp(group.from_coordinates(size * each)) for each in (left, right)]
+        logarithm = _logarithm(group, group.compose(*exponentials))
+        return float((joined(size * left, size * right) - logarithm).detach().abs().max())
+
+    if float(group.bracket(left, right).abs().max()) == 0:
+        assert missed(0.1) < 1e-13
+    else:
+        assert missed(0.02) / missed(0.01) == pytest.approx(2**order, rel=0.2)
 
 
 def test_one_weight_of_the_bracket_serves_all_places_of_a_layer():

@@ -11,7 +11,7 @@ from torsor.groups.skew_exponential import skew_exponential, skew_exponential_re
 from torsor.training.memory import keep_freed_memory
 
 CASES = (
-    (8, 4096, torch.float32),
+    (8, 8192, torch.float32),
     (16, 8192, torch.float32),
     (26, 4096, torch.float32),
     (16, 2048, torch.complex64),

@@ -46,6 +46,29 @@ def print_markdown(table: Table, content: list[dict[str, Any]]) -> None:
     print("", "```", *(row["command"] for row in content), "```", sep="\n")
 
 
+def print_robustness(table: Table, content: list[dict[str, Any]]) -> None:
+    """What each panel and series of a table come to over its runs.
+
+    Args:
+        table: the table.
+        content: what ``robustness`` gives.
+    """
+    grid = Grid("", "", f"best {table.reading.scores[0]}", "at", "spread", "runs", "diverged", box=None, pad_edge=False)
+    for row in content:
+        best, spread, diverged = row["best"], row["spread"], row["diverged"]
+        grid.add_row(
+            *(row["panel"], row["series"]),
+            "" if best is None else f"{best:{table.reading.number}}",
+            "" if best is None else f"{row['at']:g}",
+            "" if spread is None else f"{spread:{table.reading.number}}",
+            str(row["runs"]),
+            "" if diverged is None else f"{diverged:.2f}",
+        )
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 190)
+    console.print(grid)
+    console.print(f"{table.columns[0]}; spread: worst less best of the runs that have not diverged", soft_wrap=True)
+
+
 def _heads(table: Table) -> tuple[str, ...]:
     headline, *others = table.reading.scores
     return ("row", table.reading.axis, "paper", headline, "difference", *others, "seeds")

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from torsor.cli.paper_table import print_grid, print_markdown
+from torsor.cli.paper_table import print_grid, print_markdown, print_robustness
+from torsor.cli.table_picture import draw
 from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import MaybeWhole, Whole
 from torsor.experiments.catalogue import TABLES, find_table
@@ -26,6 +27,7 @@ def table(
     out: Path = Path("runs/tables"),
     threads: MaybeWhole = None,
     dry_run: bool = False,
+    picture: Path | None = None,
     as_json: JsonFlag = False,
     as_markdown: Annotated[bool, Parameter(name="--markdown", negative=())] = False,
 ) -> None:
@@ -45,6 +47,7 @@ def table(
         out: folder of all tables' runs.
         threads: threads of PyTorch; those of the machine by default.
         dry_run: run nothing; print what is there.
+        picture: file of a picture of the table, its numbers as comma-separated values beside it.
         as_json: print JSON for programs.
         as_markdown: print Markdown for documents.
     """
@@ -63,7 +66,16 @@ def table(
         prepare_machine(threads, out)
         complete(order, follow)
     content = results(order)
+    if picture is not None:
+        draw(found, content, picture)
+    whole = {"table": found.name, "scale": scale, "rows": content}
+    if found.reading.admits_divergence:
+        from torsor.experiments.robust_bits import robustness
+
+        whole["robustness"] = robustness(found, content, found.columns[0])
     if as_json:
-        print(json.dumps({"table": found.name, "scale": scale, "rows": content}))
+        print(json.dumps(whole))
         return
     (print_markdown if as_markdown else print_grid)(found, content)
+    if "robustness" in whole:
+        print_robustness(found, whole["robustness"])

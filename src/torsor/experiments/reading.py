@@ -31,12 +31,14 @@ class Reading(ABC):
         scores: names of the scores, the headline first: that one is set against the paper's number.
         legend: what the scores are, one line under the table.
         number: the format of a score.
+        admits_divergence: whether a run that met a number that is not finite is a result, and no mistake.
     """
 
     axis: ClassVar[str]
     scores: ClassVar[tuple[str, ...]]
     legend: ClassVar[str]
     number: ClassVar[str] = ".3f"
+    admits_divergence: ClassVar[bool] = False
 
     @abstractmethod
     def cells(self, run: Path) -> tuple[Cell, ...]:

@@ -10,10 +10,11 @@ from torsor.experiments.experiment import Scale
 from torsor.experiments.over_seeds import OverSeeds
 from torsor.experiments.reading import Cell
 from torsor.experiments.run import Updates, carry_out
+from torsor.experiments.study import NonFiniteLogitsError
 from torsor.experiments.table import Row, Table
 from torsor.experiments.tuning import Tuning
-from torsor.training import read_run
-from torsor.training.run_description import as_json
+from torsor.training import NonFiniteLoss, read_run
+from torsor.training.run_description import STOPPED, as_json
 
 
 @final
@@ -103,8 +104,8 @@ class _Run:
         return " ".join(["torsor train", self.order.table.experiment, *typed])
 
     def is_finished(self) -> bool:
-        """Whether it is there and has ended; a run of other arguments in its place is refused."""
-        if not is_finished(self.path):
+        """Whether it is there and has ended, or diverged where that is a result; one of other arguments is refused."""
+        if not (is_finished(self.path) or (self.order.table.reading.admits_divergence and _has_diverged(self.path))):
             return False
         wanted = as_json(self.arguments)
         read_run(self.path).check_same_run(self.path, self.order.table.experiment, wanted, self.seed)
@@ -122,6 +123,10 @@ def run_path(
 def is_finished(path: Path) -> bool:
     """Whether a run is there and has ended."""
     return (path / "run.json").is_file() and read_run(path).finished
+
+
+def _has_diverged(path: Path) -> bool:
+    return (path / "run.json").is_file() and read_run(path).status.startswith(STOPPED)
 
 
 def complete(order: Order, follow: Callable[[Updates, Path], None]) -> None:
@@ -148,7 +153,12 @@ def complete(order: Order, follow: Callable[[Updates, Path], None]) -> None:
 def _carry_out(run: _Run, follow: Callable[[Updates, Path], None]) -> None:
     if not run.is_finished():
         experiment = find(run.order.table.experiment)
-        follow(carry_out(experiment, run.arguments, run.path, command=run.command, device="auto"), run.path)
+        updates = carry_out(experiment, run.arguments, run.path, command=run.command, device="auto")
+        try:
+            follow(updates, run.path)
+        except (NonFiniteLoss, NonFiniteLogitsError):
+            if not run.order.table.reading.admits_divergence:
+                raise
 
 
 def _merits(order: Order, row: Row) -> tuple[float | None, ...]:

@@ -1,6 +1,8 @@
 """What one run needs: a model, a task, a plan, and how the trained model is examined."""
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -8,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torsor.tasks import Task
-from torsor.training import Engine, Plan, SingleProcess
+from torsor.training import Engine, NonFiniteLoss, Plan, SingleProcess
 from torsor.transitions import Transition
 
 
@@ -27,10 +29,17 @@ class Step(ABC):
 @final
 @dataclass(frozen=True)
 class WholePass(Step):
-    """The model called with its tokens; of a recurrent model's two outputs, the first."""
+    """The model called with its tokens; of a recurrent model's two outputs, the first.
+
+    A model that refuses its own numbers, as one whose states lie on a group does when they overflow, has diverged
+    like one whose loss is not finite.
+    """
 
     def forward(self, model: nn.Module, tokens: Tensor, update: int, rows: slice) -> Tensor:
-        outputs = model(tokens)
+        try:
+            outputs = model(tokens)
+        except FloatingPointError as error:
+            raise NonFiniteLoss(update + 1, math.nan, math.nan) from error
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
     def notes(self, update: int) -> dict[str, Any]:
@@ -65,6 +74,17 @@ class Examination(ABC):
 
         Raises:
             NonFiniteLogitsError: when the model's logits are not finite.
+        """
+
+
+class RecallingExamination(Examination, ABC):
+    """An examination whose evaluation rests on the glances before it too."""
+
+    @abstractmethod
+    def recall(self, glances: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+        """Take up the glances of a run that was broken off: the update of each, and what ``glance`` gave.
+
+        Called once before any glance, so that a run which goes on is evaluated as one in one piece.
         """
 
 

@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from torsor.experiments.study import Study
     from torsor.groups import MatrixGroup
     from torsor.layers import MixingKind
-    from torsor.tasks import Corpus
 
 Text = Literal["tiny-shakespeare", "penn-treebank"]
+Split = Literal["80-10-10", "90-5-5", "90-10"]
 Kind = Literal["group-transformer", "transformer", "group-rnn", "lstm"]
 GroupName = Literal["O", "SO", "U", "SU", "T"]
-MixingName = Literal["identity", "bch", "linear"]
+MixingName = Literal["identity", "bch", "third-order", "linear"]
 
 
 def characters(
     *,
     text: Text = "tiny-shakespeare",
-    split: Literal["80-10-10", "90-5-5", "90-10"] = "80-10-10",
+    split: Split = "80-10-10",
     model: Kind = "group-transformer",
     width: int = 16,
     group: GroupName = "O",
@@ -63,20 +63,21 @@ def characters(
         clip: largest norm of the gradient.
         seed: seed of weights and batches.
     """
-    from torsor.experiments.study import Study
-    from torsor.experiments.text_examination import Carried, TextExamination, Windows
-    from torsor.tasks import Characters
-    from torsor.training import Plan, Schedule, adamw
+    from torsor.experiments.character_study import character_study
 
-    task = Characters(_corpus(text, split), context, seed=seed)
-    built, label = _model(model, task.vocabulary, width, group, mixing, layers, heads, reflected, seed)
-    return Study(
-        label=label,
-        model=built,
-        optimizer=adamw(built, learning_rate, weight_decay=weight_decay),
-        task=task,
-        plan=Plan(updates=updates, batch=batch, clip=clip, schedule=Schedule(warmup=warmup, decay=decay)),
-        examination=TextExamination(task, text, Carried() if model in RECURRENT else Windows(context)),
+    return character_study(
+        lambda vocabulary: model_of(model, vocabulary, width, group, mixing, layers, heads, reflected, seed),
+        carried=model in RECURRENT,
+        text=text,
+        split=split,
+        context=context,
+        updates=updates,
+        batch=batch,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        warmup=warmup,
+        decay=decay,
+        clip=clip,
         seed=seed,
     )
 
@@ -84,15 +85,7 @@ def characters(
 RECURRENT = ("group-rnn", "lstm")
 
 
-def _corpus(text: Text, split: Literal["80-10-10", "90-5-5", "90-10"]) -> "Corpus":
-    from torsor.tasks import Corpus
-    from torsor.text import texts_of
-
-    parts = texts_of(text)
-    return Corpus.cut(*parts, split=split) if len(parts) == 1 else Corpus(*parts)
-
-
-def _model(
+def model_of(
     kind: Kind,
     vocabulary: int,
     width: int,
@@ -103,6 +96,7 @@ def _model(
     reflected: float,
     seed: int,
 ) -> "tuple[nn.Module, str]":
+    """The model of these arguments of ``characters``, and its row's name in a table."""
     from torsor.models import LSTM, GroupRNN, GroupTransformer, Transformer
 
     match kind:
@@ -135,13 +129,15 @@ def _group(name: GroupName, width: int) -> "MatrixGroup":
 
 
 def _mixing(name: MixingName) -> "MixingKind":
-    from torsor.layers import BCHMixing, IdentityMixing, LinearMixing
+    from torsor.layers import BCHMixing, IdentityMixing, LinearMixing, ThirdOrderMixing
 
     match name:
         case "identity":
             return IdentityMixing
         case "bch":
             return BCHMixing
+        case "third-order":
+            return ThirdOrderMixing
         case "linear":
             return LinearMixing
 

@@ -28,6 +28,22 @@ class Published:
 
 @final
 @dataclass(frozen=True)
+class Place:
+    """Where a row stands in the table's picture.
+
+    Args:
+        series: the line that it is a point of.
+        at: how far to the right.
+        panel: title of the drawing that the line belongs to.
+    """
+
+    series: str
+    at: float
+    panel: str = ""
+
+
+@final
+@dataclass(frozen=True)
 class Row:
     """One line of a table.
 
@@ -35,11 +51,13 @@ class Row:
         label: as the table names it.
         arguments: of the experiment, apart from the scale's and the seed.
         paper: the paper's number at each of its depths, by the column's name.
+        place: in the table's picture; None for a line of its own.
     """
 
     label: str
     arguments: Mapping[str, Any]
     paper: Mapping[str, Published] = field(default_factory=dict)
+    place: Place | None = None
 
     @property
     def folder(self) -> str:
@@ -64,6 +82,7 @@ class Table:
         presets: arguments of each scale that all rows share.
         reading: how its numbers are read from a finished run.
         tuning: what is chosen for each row where the table is asked to tune; None for nothing.
+        across: what the places of its rows are: "parameters", "learning rate".
     """
 
     name: str
@@ -75,6 +94,7 @@ class Table:
     presets: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
     reading: Reading = field(default_factory=AccuracyByDepth)
     tuning: Tuning | None = None
+    across: str = ""
 
     def row(self, label: str) -> Row:
         """The row of this label.

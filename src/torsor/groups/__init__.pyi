@@ -7,8 +7,12 @@ from .families import quaternion as quaternion
 from .families import special_linear_2_3 as special_linear_2_3
 from .families import symmetric as symmetric
 from .finite import FiniteGroup as FiniteGroup
+from .icosahedral import icosahedral_rotations as icosahedral_rotations
 from .matrix import MatrixGroup as MatrixGroup
 from .names import named as named
+from .newton_schulz import departure as departure
+from .newton_schulz import kept_near as kept_near
+from .newton_schulz import polish as polish
 from .orthogonal import Orthogonal as Orthogonal
 from .orthogonal import SpecialOrthogonal as SpecialOrthogonal
 from .permutation import from_cycles as from_cycles

@@ -9,16 +9,10 @@ from jaxtyping import Inexact
 from torch import Tensor
 from torch.autograd import Function
 
-from torsor.groups.exponential_polynomial import exponential_polynomial
 from torsor.groups.precision import COMPLEX, REAL, full_precision, require_dtype
+from torsor.groups.skew_scaling import POLYNOMIALS, diagonal, halvings_of, norms_of, polynomial_of
+from torsor.groups.small_skew_exponential import is_small, small_gradient
 
-SINGLE, DOUBLE = exponential_polynomial(0.8), exponential_polynomial(1 / 16)
-POLYNOMIALS = {
-    torch.float32: SINGLE,
-    torch.complex64: SINGLE,
-    torch.float64: DOUBLE,
-    torch.complex128: DOUBLE,
-}
 PART = 2**18  # real numbers in a part of the batch: what a product touches stays in the cache of a CPU
 
 
@@ -34,7 +28,8 @@ def skew_exponential(tangent: Inexact[Tensor, "*batch d d"]) -> Inexact[Tensor, 
     small, :math:`E = e^X - I` is a polynomial of degree 8 in three products, and
     :math:`E \mapsto 2 E + E^2` doubles the angle :math:`k` times. The identity is added last, so that
     little is lost where :math:`k`, which is chosen once for every part of the batch, is larger than a
-    matrix needs.
+    matrix needs. The gradient of real matrices of a width up to 8 goes another way
+    (``small_skew_exponential.py``).
 
     Guarantees, each a test in ``tests/fast/test_skew_exponential.py``:
 
@@ -60,29 +55,26 @@ def skew_exponential(tangent: Inexact[Tensor, "*batch d d"]) -> Inexact[Tensor, 
     return _SkewExponential.apply(matrices.contiguous(), _Workspace(torch.is_grad_enabled())).view(tangent.shape)
 
 
-def _exponential(s: Tensor, into: Tensor) -> tuple[Tensor, ...]:
-    """Write the exponential of one part of the batch, and hand back what its gradient needs."""
-    p = POLYNOMIALS[s.dtype]
+def _exponential(s: Tensor, into: Tensor) -> tuple[int, tuple[Tensor, ...]]:
+    """Write the exponential of one part of the batch; hand back its halvings and what its gradient needs."""
     a = torch.bmm(s, s)
-    halvings = _halvings(a, p.reach)
-    x = s * 2.0**-halvings if halvings else s
+    halvings = halvings_of(norms_of(a), a)
     if halvings:
         a.mul_(4.0**-halvings)
-    y = torch.bmm(a, torch.add(a, x, alpha=p.b))
-    u = torch.add(y, a, alpha=p.e)
-    v = y.add_(a, alpha=p.f2).add_(x, alpha=p.f1)
-    _diagonal(v).add_(p.f0)
-    e = torch.add(x, a, alpha=p.g).baddbmm_(u, v, alpha=p.l)
-    turns = []
+    e, u, v = polynomial_of(s * 2.0**-halvings, a, POLYNOMIALS[s.dtype])
+    needed, spare = ([], a) if is_small(s) else ([a, u, v], None)
     for remaining in reversed(range(halvings)):
-        turns.append(e)
-        doubled = torch.baddbmm(e, e, e, beta=2, out=None if remaining else into)
-        _diagonal(e).add_(1)  # the gradient wants the whole exponential
+        doubled = torch.baddbmm(e, e, e, beta=2, out=spare if remaining else into)
+        if needed:
+            diagonal(e).add_(1)  # the gradient wants the whole exponential
+            needed.append(e)
+        else:
+            spare = e
         e = doubled
     if not halvings:
         into.copy_(e)
-    _diagonal(into).add_(1)
-    return a, u, v, *turns
+    diagonal(into).add_(1)
+    return halvings, tuple(needed)
 
 
 def _transposed_gradient(s: Tensor, t: Tensor, kept: Sequence[Tensor], into: Tensor) -> None:
@@ -98,26 +90,12 @@ def _transposed_gradient(s: Tensor, t: Tensor, kept: Sequence[Tensor], into: Ten
         t = torch.bmm(q, t).baddbmm_(t, q, beta=0.5, alpha=0.5)
     gu, gv = torch.bmm(v, t), torch.bmm(t, u)  # these two, gy and gz without their factor l
     gx = torch.add(t, gv, alpha=p.l * p.f1, out=into)
-    ga = torch.mul(t, p.g).add_(gu, alpha=p.l * p.e).add_(gv, alpha=p.l * p.f2)
+    # from gu, which lies in order: a product into a transposed tensor would be done matrix by matrix
+    ga = torch.mul(gu, p.l * p.e).add_(t, alpha=p.g).add_(gv, alpha=p.l * p.f2)
     gy = gu.add_(gv)
     gz = torch.bmm(gy, a)
     ga.baddbmm_(torch.add(a, x, alpha=p.b), gy, alpha=p.l).add_(gz, alpha=p.l)
     gx.add_(gz, alpha=p.l * p.b).baddbmm_(x, ga).baddbmm_(ga, x)
-
-
-def _halvings(square: Tensor, reach: float) -> int:
-    """How often the largest matrix of a part is halved until the polynomial reaches it, by its square."""
-    # The singular values of a real skew matrix come in pairs, which count once in the norm that is wanted.
-    pairs = 1 if square.is_complex() else math.sqrt(2)
-    bound = math.sqrt(torch.linalg.vector_norm(square, dim=(-2, -1)).amax().item() / pairs)
-    limit = 1 / torch.finfo(square.dtype).eps
-    if not bound < limit:
-        raise ValueError(f"tangent must be finite and of a norm below {limit:.0f}, got a bound of {bound}")
-    return max(0, math.ceil(math.log2(bound / reach))) if bound else 0
-
-
-def _diagonal(matrices: Tensor) -> Tensor:
-    return matrices.diagonal(dim1=-2, dim2=-1)
 
 
 def _part_size(matrices: Tensor) -> int:
@@ -142,7 +120,7 @@ class _Workspace:
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
         self.size = 1
-        self.parts: list[tuple[Tensor, ...]] = []
+        self.parts: list[tuple[int, tuple[Tensor, ...]]] = []
 
 
 @final
@@ -153,16 +131,16 @@ class _SkewExponential(Function):
         size = workspace.size = _part_size(matrices)
         with full_precision(matrices):
             for part, into in zip(_parts(matrices, size), _parts(result, size), strict=True):
-                needed = _exponential(part, into)
+                done = _exponential(part, into)
                 if workspace.wanted:
-                    workspace.parts.append(needed)
+                    workspace.parts.append(done)
         return result
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, _Workspace], output: Tensor) -> None:
         matrices, workspace = inputs
-        ctx.cut = workspace.size, tuple(len(part) for part in workspace.parts)
-        ctx.save_for_backward(matrices, *(tensor for part in workspace.parts for tensor in part))
+        ctx.cut = workspace.size, tuple((halvings, len(needed)) for halvings, needed in workspace.parts)
+        ctx.save_for_backward(matrices, *(tensor for _, needed in workspace.parts for tensor in needed))
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
@@ -177,16 +155,29 @@ class _SkewExponential(Function):
         return _SkewExponential.apply(flat, workspace).unflatten(0, every.shape[:2]), 0
 
 
-def _gradient(gradient: Tensor, cut: tuple[int, tuple[int, ...]], matrices: Tensor, *kept: Tensor) -> Tensor:
-    """The gradient with respect to the whole batch, which was cut into parts of one size, so many tensors each."""
-    size, lengths = cut
-    cotangent = gradient.conj().resolve_conj() if gradient.is_complex() else gradient
+Cut = tuple[
+    int, tuple[tuple[int, int], ...]
+]  # the size of a part, and of each its halvings and how many tensors it kept
+
+
+def _gradient(gradient: Tensor, cut: Cut, matrices: Tensor, *kept: Tensor) -> Tensor:
+    """The gradient with respect to the whole batch, which was cut into parts of one size."""
+    size, described = cut
     result = torch.empty_like(matrices)
+    small = is_small(matrices)
+    cotangent = gradient.conj().resolve_conj() if gradient.is_complex() else gradient
     tensors = iter(kept)
-    parts = zip(*(_parts(each, size) for each in (matrices, cotangent.mT, result)), lengths, strict=True)
+    parts = zip(
+        *(_parts(x, size) for x in (matrices, cotangent if small else cotangent.mT, result)), described, strict=True
+    )
     with full_precision(gradient):  # a gradient may be taken under autocast, too
-        for part, transposed, into, length in parts:
-            _transposed_gradient(part, transposed, [next(tensors) for _ in range(length)], into)
+        for part, own, into, (halvings, count) in parts:
+            if small:
+                small_gradient(part, own, halvings, into)
+            else:
+                _transposed_gradient(part, own, [next(tensors) for _ in range(count)], into)
+    if small:
+        return result
     return result.mH if gradient.is_complex() else result.mT
 
 

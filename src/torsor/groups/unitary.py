@@ -34,7 +34,7 @@ class ComplexMatrixGroup(SquareMatrixGroup, ABC):
 
     @final
     def _ambient(self, raw: Tensor) -> Tensor:
-        return torch.view_as_complex(raw.contiguous())
+        return torch.complex(raw[..., 0], raw[..., 1])  # a view crashes where memory is not aligned
 
     @final
     def _to_coordinates(self, matrix: Tensor) -> Tensor:

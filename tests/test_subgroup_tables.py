@@ -1,0 +1,199 @@
+"""The tables and figures of Subgroups of U(d): sizes, runs that diverge, what they come to, and their pictures."""
+
+import csv
+import json
+
+import pytest
+import torch
+
+from test_subgroups_experiments import TINY, made, run
+from torsor.cli import main
+from torsor.experiments.catalogue import EXPERIMENTS, TABLES, find_table
+from torsor.experiments.robust_bits import robustness
+from torsor.experiments.run_table import Order, complete, results, run_path
+from torsor.experiments.subgroups import model_of
+from torsor.experiments.tables_subgroups import RATES
+from torsor.models import GroupTransformer
+from torsor.training import NonFiniteLoss, read_run
+from torsor.training.muon import MuonAdamW
+
+NAMES = [name for name in TABLES if name.startswith("subgroups/")]
+SHORT = {**TINY, "width": 4}
+
+
+@pytest.fixture(autouse=True)
+def made_texts(monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.setattr("torsor.text.texts_of", lambda _: (made(2000),))
+
+
+def _count(row, table):
+    symbols = 50 if "penn" in table.experiment else 65
+    asked = {"group": "O", "mixing": "linear", "layers": 2} | dict(row.arguments)
+    with torch.device("meta"):
+        model, _ = model_of(
+            *(asked["model"], symbols, asked["width"], asked["group"], asked["mixing"], asked["layers"], 1, 0.5, 0)
+        )
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_that_names_a_number_of_parameters_builds_a_model_of_so_many(name):
+    table = TABLES[name]
+    for row in table.rows:
+        if "parameters" in row.label:
+            assert f"{_count(row, table):,} parameters" in row.label
+        if row.place is not None and table.across == "parameters":
+            assert _count(row, table) == row.place.at
+
+
+def test_the_groups_are_matched_each_width_being_the_nearest_to_the_size_of_o_16():
+    table = find_table("subgroups/groups")
+    wanted = {"group-transformer": 91_429, "group-rnn": 55_545}
+    for row in table.rows:
+        sizes = [
+            abs(_count(row.__class__(row.label, {**row.arguments, "width": row.arguments["width"] + by}), table) - n)
+            for by in (-1, 0, 1)
+            for n in [wanted[row.arguments["model"]]]
+        ]
+        assert sizes[1] == min(sizes)
+
+
+@pytest.mark.parametrize(("number", "old"), [("2", "tiny-shakespeare-100k"), ("3", "penn-treebank-100k")])
+def test_a_number_is_another_name_of_a_table_and_shares_its_runs(number, old, tmp_path):
+    one, other = find_table(f"subgroups/{number}"), find_table(f"subgroups/{old}")
+    assert one.rows == other.rows
+    for left, right in zip(one.rows, other.rows, strict=True):
+        assert run_path(tmp_path, one, left, "laptop", 0) == run_path(tmp_path, other, right, "laptop", 0)
+    scaling = find_table({"2": "subgroups/5", "3": "subgroups/figure-2"}[number])
+    shared = {run_path(tmp_path, scaling, row, "laptop", 0) for row in scaling.rows}
+    assert {run_path(tmp_path, one, row, "laptop", 0) for row in one.rows} <= shared
+
+
+def _order(tmp_path, rows, **given):
+    table = find_table("subgroups/figure-3")
+    return Order(table, rows, "laptop", 1, tmp_path, given={**SHORT, **given})
+
+
+def _silently(updates, _path):
+    for _ in updates:
+        pass
+
+
+def test_every_optimizer_trains_both_models_and_resumes(tmp_path):
+    table = find_table("subgroups/figure-3")
+    assert len(table.rows) == 5 * 3 * 2 * 2
+    rows = [row for row in table.rows if row.arguments["layers"] == 2 and row.place.at == RATES[row.place.panel][0]]
+    assert len(rows) == 10
+
+    def interrupted(updates, _path):
+        for number, _ in enumerate(updates):
+            if number == 3:
+                updates.close()
+                return
+
+    order = _order(tmp_path, rows)
+    complete(order, interrupted)
+    complete(order, _silently)
+    for content in results(order):
+        (bits,) = content["columns"]["validation"]["ours"]["bits"]["seeds"]
+        assert 0.5 < bits < 7
+
+
+def test_muon_moves_the_matrices_of_linear_mixing_and_adamw_the_rest():
+    experiment = EXPERIMENTS["subgroups/optimizers"]
+    for model in ("group-transformer", "transformer"):
+        study = experiment.build(**experiment.arguments(**SHORT, model=model, optimizer="muon"))
+        assert isinstance(study.optimizer, MuonAdamW)
+        moved = {p for group in study.optimizer.param_groups for p in group["params"]}
+        assert moved == set(study.model.parameters())
+        if isinstance(study.model, GroupTransformer):
+            hidden = {weight for block in study.model.blocks for weight in block.mixing.weights}
+            assert set(study.optimizer.param_groups[0]["params"]) == hidden
+
+
+def test_a_run_that_diverges_is_a_result_that_is_not_run_again(tmp_path):
+    table = find_table("subgroups/figure-3")
+    rows = [row for row in table.rows if row.label == "sgd 1, OSMFormer, 2 layers"]
+    order, ran = _order(tmp_path, rows, learning_rate=1e30, clip=1e30, warmup=0), []
+    complete(order, lambda updates, path: (ran.append(path), _silently(updates, path)))
+    assert read_run(ran[0]).status.startswith("stopped: update 1 left a model whose logits are not finite")
+    (content,) = results(order)
+    assert content["columns"]["validation"]["ours"]["bits"]["seeds"] == [None]
+    (whole,) = robustness(table, [content], "validation")
+    assert (whole["runs"], whole["diverged"], whole["best"]) == (1, 1.0, None)
+    complete(order, lambda updates, path: ran.append(path))
+    assert len(ran) == 1
+
+
+def test_a_model_that_refuses_its_own_numbers_has_diverged():
+    experiment = EXPERIMENTS["subgroups/optimizers"]
+    study = experiment.build(**experiment.arguments(**SHORT))
+    with torch.no_grad():
+        study.model.embedding.raw.fill_(1e30).triu_(1)
+    with pytest.raises(NonFiniteLoss, match="update 4 has loss nan"):
+        study.step.forward(study.model, study.task.batch(0, 2).tokens, 3, slice(0, 2))
+
+
+def test_a_table_that_admits_no_divergence_still_stops_at_one(tmp_path):
+    table = find_table("subgroups/2")
+    with pytest.raises(ArithmeticError):
+        complete(
+            Order(table, table.rows[:1], "laptop", 1, tmp_path, given={**SHORT, "learning_rate": 1e30, "clip": 1e30}),
+            _silently,
+        )
+
+
+def test_best_spread_and_share_of_diverged_runs_are_those_of_the_numbers():
+    table = find_table("subgroups/figure-3")
+    rows = [row for row in table.rows if row.place.panel == "sgd" and row.place.series == "OSMFormer, 2 layers"]
+    values = ([3.0, 3.5], [2.5, None], [9.0, 4.0])  # 9 bits are more than those of 65 equal chances
+    content = [
+        {"row": row.label, "columns": {"validation": {"ours": {"bits": {"seeds": seeds}}}}}
+        for row, seeds in zip(rows, values, strict=True)
+    ]
+    (found,) = robustness(table, content, "validation")
+    assert found == {
+        "panel": "sgd",
+        "series": "OSMFormer, 2 layers",
+        "best": 2.5,
+        "at": RATES["sgd"][1],
+        "spread": 1.5,
+        "runs": 6,
+        "diverged": pytest.approx(1 / 3),
+    }
+
+
+def test_a_picture_stands_beside_its_numbers(tmp_path, capsys):
+    for name, ending in (("figure-1", "svg"), ("7", "png")):
+        picture = tmp_path / f"{name}.{ending}"
+        assert run(f"table subgroups/{name} --dry-run --out {tmp_path / 'runs'} --picture {picture}") == 0
+        assert picture.stat().st_size > 1000
+        with picture.with_suffix(".csv").open() as file:
+            points = list(csv.DictReader(file))
+        table = find_table(f"subgroups/{name}")
+        for row in table.rows:
+            for column, published in row.paper.items():
+                assert any(
+                    point["column"] == column
+                    and point["source"] == "paper"
+                    and float(point["value"]) == published.value
+                    for point in points
+                )
+        if name == "figure-1":
+            assert {float(point["at"]) for point in points} == {row.place.at for row in table.rows}
+    capsys.readouterr()
+    assert run(f"table subgroups/7 --dry-run --out {tmp_path / 'runs'} --picture {tmp_path / 'a.txt'}") == 2
+    assert "a picture must end in one of .png, .svg, .pdf, got 'a.txt'" in capsys.readouterr().err
+    assert run(f"table subgroups/groups --dry-run --out {tmp_path / 'runs'} --picture {tmp_path / 'a.png'}") == 2
+    assert "no row has a number yet" in capsys.readouterr().err
+
+
+def test_the_command_says_what_the_optimizers_come_to(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ending:
+        main(["table", "subgroups/figure-3", "--dry-run", "--json", "--out", str(tmp_path)])
+    assert ending.value.code == 0
+    content = json.loads(capsys.readouterr().out)
+    assert len(content["rows"]) == 60
+    assert len(content["robustness"]) == 20
+    assert all(each["diverged"] is None for each in content["robustness"])
