@@ -510,6 +510,14 @@ def mutating(tokens):
     ("model", "message"),
     [
         (nn.Embedding(6, 6), "must read the tokens 0 .. 6, the last of which begins a word, got index out of range"),
+        (
+            lambda tokens: nn.functional.one_hot(tokens, 6).double(),
+            "must read the tokens 0 .. 6, .*, got Class values must",
+        ),
+        (
+            lambda tokens: torch.zeros(4, 6)[tokens.cumsum(1) * 0 + torch.arange(tokens.shape[1])],
+            "words of 9 tokens, got index 4",
+        ),
         (lambda tokens: torch.zeros(*tokens.shape, 5), "must tell the 6 elements of the group apart, got 5 outputs"),
         (lambda tokens: torch.zeros(len(tokens), 8, 6), r"for each of the tokens, \(10, 9, 6\), got \(10, 8, 6\)"),
         (lambda tokens: torch.zeros(*tokens.shape), r"for each of the tokens, \(10, 9, 6\), got \(10, 9\)"),
@@ -661,6 +669,16 @@ def test_the_models_of_the_library_stream_by_forward_and_by_step_alike():
         assert evaluate(reader, Stream(TASK, 60, 40)).first_errors == expected
 
 
+def limited(places, chunk=False):
+    """Reads on as far as it has places."""
+
+    def step(tokens, state):
+        state = tokens.shape[1] - 1 if chunk and state is None else 0 if state is None else state + tokens[0].numel()
+        return torch.zeros(places + 1, 6)[state].expand(*tokens.shape, 6), state
+
+    return step
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -670,6 +688,12 @@ def test_the_models_of_the_library_stream_by_forward_and_by_step_alike():
         (lambda tokens, state: (torch.full((3, 6), math.nan), None), "logits must be finite, got 378 of 378"),
         (lambda tokens, state: (torch.zeros(3, 6) + 0 * tokens.fill_(0)[:, None], None), "must not change its input"),
         (lambda tokens, state: (nn.functional.embedding(tokens, torch.eye(6)), None), "must read the tokens 0 .. 6"),
+        (limited(8), "must read words of 21 tokens, got index 9"),
+        (Chunked(limited(0, chunk=True), 1), "must read 1 tokens more of a word, got index 1"),
+        (
+            Chunked(lambda tokens, state: (nn.functional.embedding(tokens, torch.eye(6)), 0), 4),
+            "must read the tokens 0 .. 6",
+        ),
         (Chunked(lambda tokens, state: (torch.zeros(3, 2, 6), None), 4), r"for each of the tokens, \(3, 4, 6\), got"),
     ],
 )

@@ -1,12 +1,29 @@
 """The program: its commands, and one line on stderr for a user's mistake."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from torsor import __version__
-from torsor.cli import bench, data, demo, doctor, explore, generate, listing, measure, plan, report, table, train
+from torsor.cli import (
+    bench,
+    data,
+    demo,
+    doctor,
+    explore,
+    export,
+    generate,
+    listing,
+    measure,
+    plan,
+    report,
+    table,
+    track,
+    train,
+)
+from torsor.experiments.experiment import nearest
 
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 RESUMABLE = (["demo"], ["train"], ["table"], ["data", "prepare"])
@@ -23,13 +40,16 @@ app.command(listing.list_experiments, name="list")
 app.command(train.app)
 app.command(table.table)
 app.command(measure.measure)
+app.command(track.track)
 app.command(generate.generate)
 app.command(report.report)
+app.command(export.export)
 app.command(explore.explore)
 app.command(data.app)
 app.command(plan.app)
 app.command(bench.app)
 app.command(doctor.doctor)
+app.register_install_completion_command(help="Make the shell complete torsor's commands, experiments and options.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -43,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     try:
         app(arguments, exit_on_error=False, print_error=False)
+    except UnusedCliTokensError as error:
+        _leave(_too_many(error), MISTAKE)
     except CycloptsError as error:
         _leave(" ".join(str(error).split()), MISTAKE)
     except MemoryError:
@@ -57,13 +79,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _leave(str(error), MISTAKE)
     except KeyboardInterrupt:
         typed = list(sys.argv[1:] if arguments is None else arguments)
-        goes_on = (
-            "; the same command goes on from where it stood"
-            if any(typed[: len(words)] == words for words in RESUMABLE)
-            else ""
-        )
+        resumes = any(typed[: len(words)] == words for words in RESUMABLE)
+        goes_on = f"; go on from where it stood with: {shlex.join(['torsor', *typed])}" if resumes else ""
         _leave(f"interrupted{goes_on}", INTERRUPTED)
     raise SystemExit(0)
+
+
+def _too_many(error: UnusedCliTokensError) -> str:
+    """What to say of a word that no command takes: it may be a sub-command that was misspelt."""
+    word, chain = (error.unused_tokens or [""])[0], error.command_chain or ()
+    names = [name for name in app.parse_commands(chain)[1][-1] if not name.startswith("-")]
+    if names:
+        return f"there is no {' '.join(['torsor', *chain, word])}{nearest(word, names)}"
+    return f"{' '.join(['torsor', *chain])} takes no further word, got {word!r}"
 
 
 def _leave(message: str, code: int) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
+
+from torsor.cli.consoles import wide_console
 
 JsonFlag = Annotated[bool, Parameter(name="--json", negative=())]
 
@@ -34,6 +35,10 @@ def print_scores(runs: Sequence[Path]) -> None:
         _print_accuracies(runs)
     elif "perplexity_by_depth" in content:
         _print_perplexities(runs)
+    elif "lengths" in content:
+        _print_lengths(runs)
+    elif "expressions" in content:
+        _print_expressions(runs)
     else:
         _print_bits(runs)
 
@@ -59,7 +64,7 @@ def _print_perplexities(runs: Sequence[Path]) -> None:
                 "" if words is None else "-".join(f"{end:.3f}" for end in words["interval"]),
             )
             name = ""
-    console = _console()
+    console = wide_console()
     console.print(table)
     console.print(f"* the mean depth of training; {content['perplexity_by_depth'][0]['definition']}", soft_wrap=True)
     if content["lambada_by_depth"]:
@@ -72,14 +77,14 @@ def _print_bits(runs: Sequence[Path]) -> None:
     table = Table("run", "parameters", "text", "bits per character", "characters", box=None, pad_edge=False)
     for run in runs:
         content = read_json(run / "evaluation.json")
-        name, parameters = label(run), f"{read_json(run / 'run.json')['about']['parameters']:,}"
+        name, parameters = label(run), _parameters(run)
         for part in ("validation", "test"):
             if part in content:
                 scored = content[part]
                 bits, count = f"{scored['bits_per_character']:.4f}", f"{scored['characters']:,}"
                 table.add_row(name, parameters, part, bits, count)
                 name = parameters = ""
-    console = _console()
+    console = wide_console()
     console.print(table)
     text = read_json(runs[0] / "evaluation.json")["text"]
     console.print(f"{text['name']}, split {text['split']}, sha256 {text['sha256']}", soft_wrap=True)
@@ -105,9 +110,60 @@ def _print_accuracies(runs: Sequence[Path]) -> None:
                 "none" if conditional is None else f"{conditional:.3f} ({depth['conditional_count']})",
             )
             name = ""
-    console = _console()
+    console = wide_console()
     console.print(table)
     console.print("* the trained depth; joint: every position right; 95 %: of joint, over words (Clopper-Pearson)")
+
+
+def _print_lengths(runs: Sequence[Path]) -> None:
+    """Accuracies of each run at every length, and of its streamed words."""
+    table = Table(
+        "run", "parameters", "letters", "accuracy", "last", "joint", "95 %", "words", box=None, pad_edge=False
+    )
+    for run in runs:
+        content = read_json(run / "evaluation.json")
+        name, parameters = label(run), _parameters(run)
+        for scores in (*content["lengths"], *([content["stream"]] if "stream" in content else [])):
+            low, high = scores["joint_interval"]
+            table.add_row(
+                name,
+                parameters,
+                f"{scores['length']:,}{' streamed' if scores is content.get('stream') else ''}",
+                f"{scores['token']:.4f}",
+                f"{scores['last']:.3f}",
+                f"{scores['joint']:.3f}",
+                f"{low:.2f}-{high:.2f}",
+                f"{scores['words']:,}",
+            )
+            name = parameters = ""
+    console = wide_console()
+    console.print(table)
+    console.print(
+        "accuracy: over all positions; joint: every position right; 95 %: of joint, over words (Clopper-Pearson)"
+    )
+    for run in runs:
+        closure = read_json(run / "evaluation.json").get("closure")
+        if closure is not None:
+            tried = f"{closure['states']:,} states, {closure['transitions']:,} transitions tried"
+            console.print(f"{label(run)}, words of every length: {closure['verdict']} ({tried})", soft_wrap=True)
+
+
+def _print_expressions(runs: Sequence[Path]) -> None:
+    """Accuracies of each run on expressions for validation and test, and what the controls give there."""
+    heads = ("run", "parameters", "expressions", "accuracy", "95 %", "balanced", "first operator", "commonest")
+    table = Table(*heads, box=None, pad_edge=False)
+    for run in runs:
+        name, parameters = label(run), _parameters(run)
+        for part, scores in read_json(run / "evaluation.json")["expressions"].items():
+            numbers = (f"{scores[key]:.3f}" for key in ("balanced", "first_operator", "commonest"))
+            interval = "-".join(f"{end:.3f}" for end in scores["interval"])
+            table.add_row(name, parameters, part, f"{scores['accuracy']:.3f}", interval, *numbers)
+            name = parameters = ""
+    console = wide_console()
+    console.print(table)
+    console.print(
+        "95 %: over expressions (Clopper-Pearson); first operator, commonest: the best fixed answers, without reading"
+    )
 
 
 def print_geometry(runs: Sequence[tuple[str, dict[str, Any]]]) -> None:
@@ -121,7 +177,7 @@ def print_geometry(runs: Sequence[tuple[str, dict[str, Any]]]) -> None:
         readability, toeplitz = content["readability"], content["toeplitz"]
         table.add_row(name, "readability", f"{readability['own']:.1e}", f"{readability['whole']:.1e}")
         table.add_row("", "Toeplitz", *(_spread(toeplitz[scope]) for scope in ("own", "whole")))
-    console = _console()
+    console = wide_console()
     console.print(table)
     content = runs[0][1]
     console.print(f"\nreadability: {content['readability']['formula']}", highlight=False)
@@ -134,11 +190,9 @@ def label(run: Path) -> str:
     return f"{described['about']['label']}, seed {described['seed']}"
 
 
+def _parameters(run: Path) -> str:
+    return f"{read_json(run / 'run.json')['about']['parameters']:,}"
+
+
 def _spread(number: dict[str, float]) -> str:
     return f"{number['mean']:.1e} ± {number['std']:.1e}"
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    # a pipe has no width of its own, and a folded table is no table
-    return console if console.is_terminal else Console(highlight=False, width=160)

@@ -1,5 +1,9 @@
 from .ceiling import order_blind_ceiling as order_blind_ceiling
 from .ceiling import order_blind_ceilings as order_blind_ceilings
+from .closure import Closure as Closure
+from .closure import prove_closure as prove_closure
+from .confusion import Confusion as Confusion
+from .confusion import confusion_by_coset as confusion_by_coset
 from .continuation import ContinuationAgreement as ContinuationAgreement
 from .continuation import continuation_agreement as continuation_agreement
 from .disturbances import Contraction as Contraction
@@ -7,10 +11,10 @@ from .disturbances import contraction as contraction
 from .disturbances import identity_word as identity_word
 from .divergence import WithinClass as WithinClass
 from .divergence import within_class as within_class
-from .evaluation import Evaluation as Evaluation
-from .evaluation import LengthEvaluation as LengthEvaluation
-from .evaluation import QuotientScores as QuotientScores
+from .drawn_means import MeansInSpace as MeansInSpace
+from .drawn_means import means_in_space as means_in_space
 from .evaluation import evaluate as evaluate
+from .evaluation import evaluate_depths as evaluate_depths
 from .frontiers import Frontier as Frontier
 from .frontiers import frontier as frontier
 from .held_out_pairs import HeldOutPairs as HeldOutPairs
@@ -31,6 +35,9 @@ from .reading import Chunked as Chunked
 from .reordering import ReorderSensitivity as ReorderSensitivity
 from .reordering import reorder_sensitivity as reorder_sensitivity
 from .resampling import Bootstrapped as Bootstrapped
+from .results import Evaluation as Evaluation
+from .results import LengthEvaluation as LengthEvaluation
+from .results import QuotientScores as QuotientScores
 from .spread import ErrorControl as ErrorControl
 from .spread import error_control as error_control
 from .stage_fit import CosetFit as CosetFit
@@ -40,6 +47,9 @@ from .stages import Stage as Stage
 from .stages import StageTracker as StageTracker
 from .streaming import Stream as Stream
 from .streaming import StreamEvaluation as StreamEvaluation
+from .subject import Recurrent as Recurrent
+from .subject import Subject as Subject
+from .subject import subject_of as subject_of
 from .subspace import Subspace as Subspace
 from .subspace import class_mean_subspace as class_mean_subspace
 from .subspace import class_means as class_means
@@ -49,6 +59,8 @@ from .suite import suites as suites
 from .swaps import Followed as Followed
 from .swaps import SwapAgreement as SwapAgreement
 from .swaps import swap_agreement as swap_agreement
+from .tracked import Tracked as Tracked
+from .tracked import track as track
 from .trajectories import Trajectory as Trajectory
 from .trajectories import over_depth as over_depth
 from .trajectories import over_time as over_time

@@ -14,7 +14,13 @@ from torsor.tracking.requirements import require_outputs
 Model = Callable[..., Any]
 
 
-def logits_of(model: Model, tokens: Int[Tensor, "batch length"], vocabulary: int, classes: int) -> Tensor:
+def logits_of(
+    model: Model,
+    tokens: Int[Tensor, "batch length"],
+    vocabulary: int,
+    classes: int,
+    leading: tuple[int, ...] = (),
+) -> Tensor:
     """The model's logits, "batch length outputs", for a copy of the tokens that it may not change.
 
     Args:
@@ -23,24 +29,34 @@ def logits_of(model: Model, tokens: Int[Tensor, "batch length"], vocabulary: int
         vocabulary: how many tokens there are, to say so where the model does not know one.
         classes: how many elements the group has. The model may have more outputs; an answer beyond
             the elements is wrong.
+        leading: further axes of the logits, before the others.
 
     Raises:
-        ValueError: when the model does not know a token, changes its input, or returns what are not
+        ValueError: when the model cannot read the tokens, changes its input, or returns what are not
             finite logits for every token and class.
     """
     given = tokens.clone()
-    with every_token_known(vocabulary):
-        result = model(given)
+    result = asked_for(
+        lambda: model(given),
+        lambda: model(each_token(tokens, vocabulary)),
+        vocabulary,
+        f"words of {tokens.shape[1]} tokens",
+    )
     require_unchanged(given, tokens)
     logits: Any = result[0] if isinstance(result, tuple) and result else result
-    require_outputs(logits, tuple(tokens.shape), classes)
+    require_outputs(logits, (*leading, *tokens.shape), classes)
     return logits
 
 
 @torch.no_grad()
 def answers_of(
-    model: Model, tokens: Int[Tensor, "batch length"], vocabulary: int, classes: int, words_at_once: int
-) -> Int[Tensor, "batch length"]:
+    model: Model,
+    tokens: Int[Tensor, "batch length"],
+    vocabulary: int,
+    classes: int,
+    words_at_once: int,
+    leading: tuple[int, ...] = (),
+) -> Int[Tensor, "*leading batch length"]:
     """The likeliest output at every position, a few words at a time.
 
     Of equal logits the smallest class counts as the answer. A module is asked in evaluation mode.
@@ -49,8 +65,10 @@ def answers_of(
         ValueError: as ``logits_of``.
     """
     with asked(model):
-        parts = [likeliest(logits_of(model, part, vocabulary, classes)) for part in tokens.split(words_at_once)]
-    return torch.cat(parts)
+        parts = [
+            likeliest(logits_of(model, part, vocabulary, classes, leading)) for part in tokens.split(words_at_once)
+        ]
+    return torch.cat(parts, dim=-2)
 
 
 def likeliest(logits: Float[Tensor, "*positions outputs"]) -> Int[Tensor, "*positions"]:
@@ -75,19 +93,42 @@ def asked(model: Model) -> Iterator[None]:
         model.train(was_training)
 
 
-@contextmanager
-def every_token_known(vocabulary: int) -> Iterator[None]:
-    """Say of a look-up out of range what was looked up.
+def asked_for(ask: Callable[[], Any], probe: Callable[[], Any], vocabulary: int, length: str) -> Any:
+    """What a model returns, or one line that says whether it stumbles over a token or over the length.
+
+    Args:
+        ask: the model at work.
+        probe: the model reading every token in a word by itself: where it can, the length is at fault.
+        vocabulary: how many tokens there are.
+        length: how many tokens it was to read, in words.
 
     Raises:
-        ValueError: when the model does not know a token.
+        ValueError: when the model raises what torch raises on tokens, lengths or shapes that do not fit.
     """
     try:
-        yield
-    except IndexError as error:
+        return ask()
+    except (IndexError, RuntimeError) as error:
+        if isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
+            raise  # no fault of the model's
+        said = str(error).strip().partition("\n")[0] or type(error).__name__
+        if _works(probe):
+            raise ValueError(f"the model must read {length}, got {said}") from error
         raise ValueError(
-            f"the model must read the tokens 0 .. {vocabulary - 1}, the last of which begins a word, got {error}"
+            f"the model must read the tokens 0 .. {vocabulary - 1}, the last of which begins a word, got {said}"
         ) from error
+
+
+def each_token(like: Int[Tensor, "batch length"], vocabulary: int) -> Int[Tensor, "vocabulary 1"]:
+    """Every token in a word by itself."""
+    return torch.arange(vocabulary, device=like.device)[:, None]
+
+
+def _works(probe: Callable[[], Any]) -> bool:
+    try:
+        probe()
+    except (IndexError, RuntimeError):
+        return False
+    return True
 
 
 def require_unchanged(given: Tensor, tokens: Tensor) -> None:

@@ -1,8 +1,7 @@
 """A model examined on a suite: scores at every length, the controls beside them, and the algebra of the errors."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, final, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
@@ -11,137 +10,20 @@ from torch import Tensor
 
 from torsor.groups import FiniteGroup
 from torsor.tasks import IGNORED, Batch, Scores
-from torsor.tracking.answers import Model, answers_of
+from torsor.tracking.answers import Model, answers_of, asked
 from torsor.tracking.ceiling import order_blind_ceilings
-from torsor.tracking.frontiers import Frontier, frontier
+from torsor.tracking.frontiers import frontier
 from torsor.tracking.reading import Chunked, Step
-from torsor.tracking.resampling import Bootstrapped, bootstrap_mean, bootstrap_ratio
-from torsor.tracking.stage_fit import CosetFit, coset_fit
+from torsor.tracking.requirements import require_at_least
+from torsor.tracking.resampling import bootstrap_mean, bootstrap_ratio
+from torsor.tracking.results import Evaluation, LengthEvaluation, QuotientScores
+from torsor.tracking.stage_fit import coset_fit
 from torsor.tracking.streaming import Stream, StreamEvaluation, follow
 from torsor.tracking.suite import Suite
 
 EXACT_THRESHOLDS = (0.75, 0.90, 0.99)
 QUOTIENT_THRESHOLD = 0.90
 TRANSITION = 6  # positions after the exact frontier that belong to neither side
-
-
-@final
-@dataclass(frozen=True)
-class QuotientScores:
-    """How well the coset of a normal subgroup is tracked, whatever the answer is inside it.
-
-    Args:
-        subgroup: the normal subgroup :math:`N`.
-        scores: an answer counts as right in the coset of the state.
-        frontier: of these, at 0.90.
-        exact_given_coset: the share of right answers among those in the right coset, beyond the exact
-            frontier; 1 / |N| where nothing inside is known. None where there is no such answer.
-    """
-
-    subgroup: tuple[int, ...]
-    scores: Scores
-    frontier: Frontier
-    exact_given_coset: Bootstrapped | None
-
-    def to_json(self) -> dict[str, Any]:
-        """The scores with their intervals as a plain dictionary."""
-        return {
-            "subgroup": list(self.subgroup),
-            "order": len(self.subgroup),
-            "uniform_inside": 1 / len(self.subgroup),
-            "frontier": self.frontier.to_json(),
-            "exact_given_coset": self.exact_given_coset.to_json() if self.exact_given_coset else None,
-            **self.scores.to_json(),
-        }
-
-
-@final
-@dataclass(frozen=True)
-class LengthEvaluation:
-    """What a model does on words of one length.
-
-    Args:
-        length: letters in each word.
-        multiple: of the trained length.
-        scores: an answer counts as right where it is the state.
-        token: the share of right answers over all positions, with a bootstrap interval over words.
-        frontiers: of these, at 0.75, 0.90 and 0.99.
-        quotients: of every proper, non-trivial normal subgroup.
-        abelian: those of the commutator subgroup, the control that a counter of letters can pass; None
-            where the group has no commutative quotient, or is commutative.
-        window: the first position of the stage test, six beyond the frontier at 0.75.
-        stage: what the errors from there on agree on; None where the window is empty.
-        chance: 1 / order.
-        ceiling: the order-blind ceiling at the last position, "exact" or a "bound".
-        familiar: scores on words without the held-out pairs, where there are such.
-        forced: scores on words with them.
-    """
-
-    length: int
-    multiple: int
-    scores: Scores
-    token: Bootstrapped
-    frontiers: tuple[Frontier, ...]
-    quotients: tuple[QuotientScores, ...]
-    abelian: QuotientScores | None
-    window: int
-    stage: CosetFit | None
-    chance: float
-    ceiling: tuple[float, Literal["exact", "bound"]]
-    familiar: Scores | None
-    forced: Scores | None
-
-    def to_json(self) -> dict[str, Any]:
-        """The scores with their intervals and the controls as a plain dictionary."""
-        return {
-            "length": self.length,
-            "multiple": self.multiple,
-            "scores": self.scores.to_json(),
-            "token": self.token.to_json(),
-            "frontiers": [each.to_json() for each in self.frontiers],
-            "quotients": [each.to_json() for each in self.quotients],
-            "abelian": list(self.abelian.subgroup) if self.abelian else None,
-            "window": self.window,
-            "stage": self.stage.to_json() if self.stage else None,
-            "chance": self.chance,
-            "ceiling": {"value": self.ceiling[0], "kind": self.ceiling[1]},
-            "familiar": self.familiar.to_json() if self.familiar else None,
-            "forced": self.forced.to_json() if self.forced else None,
-        }
-
-
-@final
-@dataclass(frozen=True)
-class Evaluation:
-    """What a model does on a suite.
-
-    Args:
-        group: the name of the group.
-        alphabet: "all" or "generators".
-        train_length: the length that the model was trained on.
-        words: how many words of each length.
-        lengths: one entry for each.
-    """
-
-    group: str
-    alphabet: str
-    train_length: int
-    words: int
-    lengths: tuple[LengthEvaluation, ...]
-
-    def __str__(self) -> str:
-        head = f"{self.group}, alphabet {self.alphabet}, trained at length {self.train_length}, {self.words} words each"
-        return "\n".join([head, *(_line(each) for each in self.lengths), f"  [stage: {CosetFit.formula}]"])
-
-    def to_json(self) -> dict[str, Any]:
-        """All numbers as a plain dictionary."""
-        return {
-            "group": self.group,
-            "alphabet": self.alphabet,
-            "train_length": self.train_length,
-            "words": self.words,
-            "lengths": [each.to_json() for each in self.lengths],
-        }
 
 
 @overload
@@ -157,7 +39,7 @@ def evaluate(
 
     * the words are ``task.evaluation(words, length)``, and the scores those of ``torsor.tasks.score``;
     * a model that answers the states scores 1 at every length; one that answers uniformly in the
-      cosets of a normal subgroup is right in the coset, 1 / |N| of these times exactly, and has the stage N;
+      cosets of a normal subgroup is right in the coset, ``1 / |N|`` of these times exactly, and has the stage N;
     * how many words it reads at once changes nothing for a model that treats them apart.
 
     Args:
@@ -184,28 +66,87 @@ def evaluate(
         return follow(model, suite, device)
     if isinstance(model, Chunked):
         raise ValueError("model must be a callable of tokens alone for a Suite, got Chunked, which reads a Stream")
-    ceilings = order_blind_ceilings(suite.task.group, suite.lengths, suite.task.alphabet)
-    entries = []
-    for multiple, length, ceiling in zip(suite.multiples, suite.lengths, ceilings, strict=True):
-        batch = suite.task.evaluation(suite.words, length)
-        answers = _answers(model, suite, batch, device)
-        familiar = forced = None
-        if suite.held_out is not None:
-            familiar, forced = (
-                Scores.of(_correct(_answers(model, suite, words, device), words.targets))
-                for words in (
-                    suite.held_out.familiar(suite.words, length),
-                    suite.held_out.evaluation(suite.words, length),
-                )
-            )
-        entries.append(_length_evaluation(suite, multiple, batch, answers, ceiling, familiar, forced))
+    (found,) = _evaluations(model, suite, device, ())
+    return found
+
+
+def evaluate_depths(
+    model: Callable[..., Any], suite: Suite, depths: Sequence[int], *, device: torch.device | str = "cpu"
+) -> dict[int, Evaluation]:
+    """Examine a looped model at several depths, from one pass over the words.
+
+    Args:
+        model: ``model(tokens, steps=(4, 8)) -> logits`` with the depths on a new first axis, as ``LoopedTransformer``.
+        suite: the words.
+        depths: numbers of loops, at least one, each once.
+        device: where the tokens are put.
+
+    Returns:
+        What ``evaluate`` finds at each depth.
+
+    Raises:
+        ValueError: as ``evaluate``, or when depths are not positive numbers, each once.
+
+    Example:
+        >>> from torsor.groups import cyclic
+        >>> from torsor.tasks import WordProblem
+        >>> suite = Suite(WordProblem(cyclic(2), length=4, alphabet="all"), multiples=(1,), words=10)
+        >>> list(evaluate_depths(lambda tokens, steps: torch.zeros(len(steps), *tokens.shape, 2), suite, (1, 3)))
+        [1, 3]
+    """
+    if not depths or len(set(depths)) != len(depths):
+        raise ValueError(f"depths must be one or more, each once, got {list(depths)}")
+    for depth in depths:
+        require_at_least(1, depths=depth)
+    steps = tuple(depths)
+    with asked(model):
+        found = _evaluations(lambda tokens: model(tokens, steps=steps), suite, device, (len(steps),))
+    return dict(zip(steps, found, strict=True))
+
+
+def _evaluations(
+    model: Model, suite: Suite, device: torch.device | str, leading: tuple[int, ...]
+) -> tuple[Evaluation, ...]:
+    """One evaluation for each place of the first axis, where ``leading`` says that there is one more than usual."""
     task = suite.task
-    return Evaluation(task.group.name, task.alphabet, task.length, suite.words, tuple(entries))
+    ceilings = order_blind_ceilings(task.group, suite.lengths, task.alphabet)
+    entries = []
+    for length, ceiling in zip(suite.lengths, ceilings, strict=True):
+        sources = [task.evaluation]
+        if suite.held_out is not None:
+            sources += [suite.held_out.familiar, suite.held_out.evaluation]
+        batch, *others = (source(suite.words, length) for source in sources)
+        answers = _answers(model, suite, batch, device, leading)
+        apart = [_answers(model, suite, other, device, leading) for other in others]
+        entries.append(
+            [
+                _length_evaluation(
+                    suite, batch, each, ceiling, *_scores_apart(others, [other[place] for other in apart])
+                )
+                for place, each in enumerate(answers)
+            ]
+        )
+    return tuple(
+        Evaluation(task.group.name, task.alphabet, task.length, suite.words, lengths)
+        for lengths in zip(*entries, strict=True)
+    )
 
 
-def _answers(model: Model, suite: Suite, batch: Batch, device: torch.device | str) -> Int[Tensor, "batch length"]:
+def _scores_apart(batches: list[Batch], answers: list[Tensor]) -> tuple[Scores | None, Scores | None]:
+    """The scores on words without the held-out pairs and with them; None where nothing is held out."""
+    if not batches:
+        return None, None
+    familiar, forced = (Scores.of(_correct(each, batch.targets)) for each, batch in zip(answers, batches, strict=True))
+    return familiar, forced
+
+
+def _answers(
+    model: Model, suite: Suite, batch: Batch, device: torch.device | str, leading: tuple[int, ...]
+) -> Int[Tensor, "places batch length"]:
     at_once = max(1, suite.tokens_at_once // batch.tokens.shape[1])
-    return answers_of(model, batch.tokens.to(device), suite.task.vocabulary, suite.task.classes, at_once)
+    task = suite.task
+    answers = answers_of(model, batch.tokens.to(device), task.vocabulary, task.classes, at_once, leading)
+    return answers if leading else answers[None]
 
 
 def _correct(answers: Tensor, targets: Tensor) -> Tensor:
@@ -215,7 +156,6 @@ def _correct(answers: Tensor, targets: Tensor) -> Tensor:
 
 def _length_evaluation(
     suite: Suite,
-    multiple: int,
     batch: Batch,
     answers: Int[Tensor, "batch length"],
     ceiling: tuple[float, Literal["exact", "bound"]],
@@ -232,13 +172,14 @@ def _length_evaluation(
         for subgroup in group.normal_subgroups()
         if 1 < len(subgroup) < group.order
     )
-    stage = None
+    stage, counted = None, 1
     if window <= scores.length:
+        counted = window
         stage = coset_fit(answers, batch.targets, group, window=slice(window, None))
     commutators = group.commutator_subgroup()
     return LengthEvaluation(
         length=scores.length,
-        multiple=multiple,
+        multiple=scores.length / suite.task.length,
         scores=scores,
         token=bootstrap_mean(exact.double().mean(-1).numpy()),
         frontiers=frontiers,
@@ -250,7 +191,14 @@ def _length_evaluation(
         ceiling=ceiling,
         familiar=familiar,
         forced=forced,
+        confusion=_confusion(answers[:, counted:], batch.targets[:, counted:], group.order),
     )
+
+
+def _confusion(answers: Tensor, targets: Tensor, order: int) -> tuple[tuple[int, ...], ...]:
+    pairs = targets.flatten() * (order + 1) + answers.flatten().clamp(max=order)
+    counts = pairs.bincount(minlength=order * (order + 1)).reshape(order, order + 1)
+    return tuple(map(tuple, counts.tolist()))
 
 
 def _quotient_scores(
@@ -266,13 +214,3 @@ def _quotient_scores(
     hits = (answers == targets)[:, window:].sum(-1).numpy()
     conditional = bootstrap_ratio(hits, inside) if np.any(inside) else None
     return QuotientScores(subgroup, scores, frontier(scores, QUOTIENT_THRESHOLD), conditional)
-
-
-def _line(each: LengthEvaluation) -> str:
-    low, high = each.scores.joint.interval()
-    value, kind = each.ceiling
-    return (
-        f"  length {each.length}: joint {each.scores.joint.value:.3f} [{low:.3f}, {high:.3f}], token "
-        f"{each.scores.token:.3f}, chance {each.chance:.3f}, order-blind {value:.3f} ({kind}); "
-        f"{each.stage.finding if each.stage else 'no position beyond the frontier'}"
-    )

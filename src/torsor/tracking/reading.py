@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from torsor.tracking.answers import asked, every_token_known, require_unchanged
+from torsor.tracking.answers import asked, asked_for, each_token, require_unchanged
 from torsor.tracking.requirements import require_at_least
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
@@ -46,20 +46,27 @@ def read(model: Step | Chunked, tokens: Int[Tensor, "batch length"], state: Any,
         vocabulary: how many tokens there are, to say so where the model does not know one.
 
     Raises:
-        ValueError: when it does not know a token, changes its input or returns no pair of a tensor and a state.
+        ValueError: when it cannot read the tokens, changes its input or returns no pair of a tensor and a state.
     """
     given = tokens.clone()
-    with every_token_known(vocabulary):
-        if isinstance(model, Chunked):
-            outputs, state = _pair(model.read(given, state))
-        else:
-            each = []
-            for column in given.unbind(1):
-                output, state = _pair(model(column, state))
-                each.append(output)
-            outputs = torch.stack(each, dim=1) if each[0].ndim else each[0]
+    outputs, state = asked_for(
+        lambda: _read(model, given, state),
+        lambda: _read(model, each_token(tokens, vocabulary), None),
+        vocabulary,
+        f"words of {tokens.shape[1]} tokens" if state is None else f"{tokens.shape[1]} tokens more of a word",
+    )
     require_unchanged(given, tokens)
     return outputs, state
+
+
+def _read(model: Step | Chunked, tokens: Int[Tensor, "batch length"], state: Any) -> tuple[Tensor, Any]:
+    if isinstance(model, Chunked):
+        return _pair(model.read(tokens, state))
+    each = []
+    for column in tokens.unbind(1):
+        output, state = _pair(model(column, state))
+        each.append(output)
+    return torch.stack(each, dim=1) if each[0].ndim else each[0], state
 
 
 def asked_to_read(model: Step | Chunked) -> AbstractContextManager[None]:

@@ -85,11 +85,8 @@ class StageTracker:
         Raises:
             ValueError: when ``update`` is not larger than the one before, or as ``coset_fit``.
         """
-        if self._latest is not None and update <= self._latest:
-            raise ValueError(f"update must be larger than that of the last observation, {self._latest}, got {update}")
         fit = coset_fit(answers, targets, self.group, window=window)
-        self._latest = update
-        self._record(update, fit.stage)
+        self.note(update, fit.stage)
         return fit
 
     @property
@@ -101,7 +98,15 @@ class StageTracker:
         """The stages that have lasted, and how long one must, as a plain dictionary."""
         return {"updates": self.updates, "stages": [stage.to_json() for stage in self.stages]}
 
-    def _record(self, update: int, seen: SubgroupFit | None) -> None:
+    def note(self, update: int, seen: SubgroupFit | None) -> None:
+        """Take down what was seen after an update: the stage of a ``CosetFit``, or None for none.
+
+        Raises:
+            ValueError: when ``update`` is not larger than the one before.
+        """
+        if self._latest is not None and update <= self._latest:
+            raise ValueError(f"update must be larger than that of the last observation, {self._latest}, got {update}")
+        self._latest = update
         current = self._runs[-1] if self._runs and self._unbroken else None
         self._unbroken = seen is not None
         if seen is None:

@@ -28,9 +28,10 @@ class Suite:
         held_out: the pairs that training has left out, where it has; the model is then examined on
             words with them and on words without them too.
         tokens_at_once: the model reads as many words in one call as have about so many tokens.
+        at_lengths: lengths of the words in place of multiples of the trained one.
 
     Raises:
-        ValueError: when multiples do not ascend from at least 1, a number is too small, or
+        ValueError: when multiples or lengths do not ascend from at least 1, a number is too small, or
             ``held_out`` is of another word problem.
 
     Example:
@@ -45,10 +46,12 @@ class Suite:
     words: int = 500
     held_out: HeldOutPairs | None = None
     tokens_at_once: int = 2**16
+    at_lengths: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not self.multiples or list(self.multiples) != sorted(set(self.multiples)) or self.multiples[0] < 1:
-            raise ValueError(f"multiples must ascend from at least 1, got {self.multiples}")
+        _require_ascending("multiples", self.multiples)
+        if self.at_lengths is not None:
+            _require_ascending("lengths", self.at_lengths)
         require_at_least(2, words=self.words)
         require_at_least(1, tokens_at_once=self.tokens_at_once)
         if self.held_out is not None:
@@ -62,6 +65,8 @@ class Suite:
     @property
     def lengths(self) -> tuple[int, ...]:
         """The lengths of the words."""
+        if self.at_lengths is not None:
+            return self.at_lengths
         return tuple(multiple * self.task.length for multiple in self.multiples)
 
     def stream(self, length: int = 2**20, words: int = 100) -> Stream:
@@ -106,3 +111,8 @@ def suites(
         for name in groups
         for alphabet in alphabets
     )
+
+
+def _require_ascending(name: str, values: tuple[int, ...]) -> None:
+    if not values or list(values) != sorted(set(values)) or values[0] < 1:
+        raise ValueError(f"{name} must ascend from at least 1, got {values}")

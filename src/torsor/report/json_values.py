@@ -1,0 +1,94 @@
+"""Values out of JSON as they are meant: what is absent, of another kind or not a finite number becomes None."""
+
+import json
+import math
+from pathlib import Path
+
+from torsor.report.numbers import Interval, Matrix, Series
+
+
+def a_number(value: object) -> float | None:
+    """A finite number, or None."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def a_whole(value: object) -> int | None:
+    """A finite number without its fraction, or None."""
+    number = a_number(value)
+    return None if number is None else int(number)
+
+
+def a_text(value: object) -> str | None:
+    """A text that says something, or None."""
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def an_object(value: object) -> dict[str, object]:
+    """An object, empty where it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def a_list(value: object) -> list:
+    """A list, empty where it is none."""
+    return value if isinstance(value, list) else []
+
+
+def a_series(value: object) -> Series:
+    """Finite numbers, None in the place of anything else."""
+    return tuple(a_number(entry) for entry in a_list(value))
+
+
+def a_pair(value: object) -> Interval | None:
+    """Two finite numbers, or None."""
+    match a_series(value):
+        case (float(low), float(high)):
+            return low, high
+        case _:
+            return None
+
+
+def a_matrix(value: object) -> Matrix:
+    """Rows of finite numbers."""
+    return tuple(a_series(row) for row in a_list(value))
+
+
+def json_file(path: Path) -> object:
+    """The content of a JSON file, or None where there is none.
+
+    Raises:
+        ValueError: when the file is not JSON.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} must be JSON, got: {error}") from error
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise ValueError(f"{path} must be text in UTF-8, got: {error}") from error
+
+
+def json_lines(path: Path) -> list[dict[str, object]] | None:
+    """The objects of a file that holds one a line, or None where there is none; half a line at the end is forgiven.
+
+    Raises:
+        ValueError: when another line is not JSON.
+    """
+    if not path.is_file():
+        return None
+    found, lines = [], _text_of(path).splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(an_object(json.loads(line)) if line.strip() else {})
+        except ValueError as error:
+            # A run that was cut off while it wrote leaves half a line at the end; anywhere else it is damage.
+            if number < len(lines):
+                raise ValueError(f"{path} must hold one JSON object a line, got at line {number}: {error}") from error
+    return found
