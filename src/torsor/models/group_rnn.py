@@ -31,7 +31,8 @@ class GroupRNN(Float32Island):
 
     Each token has an element :math:`M_x` of the group and a drive :math:`E_x` in its algebra. With
     :math:`r` and :math:`k` as in ``GroupTransformer`` there are :math:`V (2 r + 1) + V k` parameters where the
-    classes are the vocabulary, :math:`V (r + k) + C (r + 1)` where they are :math:`C` others, and :math:`k^2` more with ``LinearMixing`` or 1 more with ``BCHMixing``. The memory of a step does not grow.
+    classes are the vocabulary, :math:`V (r + k) + C (r + 1)` where they are :math:`C` others, and
+    :math:`k^2` more with ``LinearMixing`` or 1 more with ``BCHMixing``. The memory of a step does not grow.
 
     Parameters stay in float32 or float64 when the model is cast to half precision, and autocast is off
     inside, since half precision would leave the group.
