@@ -1,6 +1,7 @@
 """How the documentation site is built: ``make docs`` writes it to ``build/docs``."""
 
 import importlib.metadata
+import json
 from pathlib import Path
 
 from torsor.report import write_explorer
@@ -17,8 +18,15 @@ html_theme = "furo"
 html_title = f"torsor {release}"
 
 # the geometry explorer, written anew so that it is the one of this version
-write_explorer(Path(__file__).parents[1] / "build" / "extra" / "explore.html")
+root = Path(__file__).parents[1]
+write_explorer(root / "build" / "extra" / "explore.html")
 html_extra_path = ["../build/extra"]
+
+# the notebook's cells as a page
+cells = json.loads((root / "examples" / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
+sources = {"markdown": "{}", "code": "```python\n{}\n```"}
+tour = "\n\n".join(sources[cell["cell_type"]].format("".join(cell["source"])) for cell in cells)
+(root / "build" / "tour.md").write_text(tour, encoding="utf-8")
 
 myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
 myst_heading_anchors = 4

@@ -58,7 +58,9 @@ def trained(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", ["--help", "train --help", "train rotate-the-loop/a5 --help", "list", "--version"])
+@pytest.mark.parametrize(
+    "command", ["--help", "train --help", "export --help", "train rotate-the-loop/a5 --help", "list", "--version"]
+)
 def test_help_and_list_answer_without_torch(command):
     done = subprocess.run(
         [sys.executable, "-c", ANSWER_WITHOUT_TORCH, *command.split()], capture_output=True, text=True, check=False
@@ -268,7 +270,8 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(SampledDepth, "forward", interrupted)
     assert run(f"{S3} {TINY} --out {tmp_path / 'run'}") == 130
-    assert capsys.readouterr().err == "torsor: interrupted; the same command goes on from where it stood\n"
+    command = f"torsor {S3} {TINY} --out {tmp_path / 'run'}"
+    assert capsys.readouterr().err == f"torsor: interrupted; go on from where it stood with: {command}\n"
 
 
 def test_sizes_that_no_memory_holds_are_one_line(tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import runpy
@@ -52,13 +53,37 @@ def test_the_readme_s_links_lead_somewhere(link):
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments"), [("word_problem", {"updates": 2}), ("geometry", {})], ids=["word_problem", "geometry"]
+    ("name", "arguments"),
+    [
+        ("plain_model", {"updates": 2}),
+        ("word_problem", {"updates": 2}),
+        ("geometry", {}),
+        ("serve_depths", {"tokens": 3}),
+    ],
+    ids=["plain_model", "word_problem", "geometry", "serve_depths"],
 )
 def test_an_example_runs(name, arguments, capsys):
     path = ROOT / "examples" / f"{name}.py"
     assert len(path.read_text().splitlines()) < 60
     runpy.run_path(str(path))["main"](**arguments)
     assert capsys.readouterr().out
+
+
+def test_the_notebook_runs_cell_by_cell(monkeypatch, capsys):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    notebook = json.loads((ROOT / "examples" / "tour.ipynb").read_text())
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    names = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(names)) == len(names)
+    space = {"__name__": "__main__"}
+    for cell in notebook["cells"]:
+        assert set(cell) == {"cell_type", "id", "metadata", "source"} | (
+            {"execution_count", "outputs"} if cell["cell_type"] == "code" else set()
+        )
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            exec(compile("".join(cell["source"]), f"tour.ipynb, {cell['id']}", "exec"), space)
+            assert capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [found.name for found in pkgutil.walk_packages(torsor.__path__, "torsor.")])

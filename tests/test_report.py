@@ -1,5 +1,7 @@
 """The report page: what stands on it is what the run folders hold, and it stands alone."""
 
+import base64
+import hashlib
 import json
 import math
 import re
@@ -13,6 +15,7 @@ from torsor.report import write_report
 from torsor.report.charts import Panel, doublings, linear, shares
 from torsor.report.curves import bins
 from torsor.report.geometry import deviation, heat_map
+from torsor.report.page_script import page_script
 
 COMMAND = "torsor report runs/a-0 runs/b-0"
 VOID = {"meta", "br", "link", "img", "hr", "input"}
@@ -146,6 +149,7 @@ class Page(HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.open, self.tables, self.addresses, self.tags, self.texts, self.shapes = [], [], [], [], [], []
+        self.own_scripts = 0
         self.source = path.read_text(encoding="utf-8")
         self.feed(self.source)
         self.close()
@@ -172,7 +176,11 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.texts.append(data)
+        if not self.open or self.open[-1] != "script":
+            self.texts.append(data)
+        elif data == page_script()[0]:
+            self.own_scripts += 1
+            self.tags.remove("script")  # what is left among the tags is a stranger's
 
     @property
     def text(self):
@@ -201,6 +209,34 @@ def test_the_page_needs_no_other_file_and_no_network(tmp_path, pair):
     assert not {"script", "link", "img", "iframe", "object", "image", "use"} & set(page.tags)
     assert "default-src 'none'" in page.source
     assert not re.search(r"https?:|//\w|@import|@font-face|url\((?!#)", page.source)
+
+
+def test_a_browser_may_run_the_page_s_own_script_and_no_other(tmp_path, pair):
+    page = report(tmp_path, *pair)
+    assert page.own_scripts == 1
+    assert "script" not in page.tags
+    (text,) = re.findall(r"<script>(.*?)</script>", page.source, re.S)
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    assert re.findall(r"script-src ([^\";]+)", page.source) == [f"'sha256-{digest}'"]
+
+
+def test_a_curve_tells_the_numbers_of_its_corners(tmp_path, pair):
+    told = [shape for shape in report(tmp_path, *pair).shapes if shape.get("data-values")]
+    assert len(told) > 30
+    for shape in told:
+        assert len(re.findall(r"[ML]-?[\d.]+ ", shape["d"])) == len(shape["data-values"].split(";"))
+    curves = {(shape["data-name"], shape["data-values"]) for shape in told if shape.get("data-name")}
+    depth = json.loads((pair[0] / "evaluation.json").read_text())["depths"][1]
+    values = ";".join(f"{place} {value:.5g}" for place, value in enumerate(depth["curve"], start=1))
+    assert ("diagonal", values) in curves
+
+
+def test_a_heat_map_tells_the_number_of_every_cell(tmp_path, pair):
+    source = report(tmp_path, *pair).source
+    told = [[row.split(" ") for row in cells.split(";")] for cells in re.findall(r'data-cells="([^"]+)"', source)]
+    gram = np.array(json.loads((pair[0] / "geometry.json").read_text())["gram"])
+    assert np.abs(np.array(told[0], dtype=float) - gram).max() < 1e-3
+    assert np.abs(np.array(told[1], dtype=float) - np.array(deviation(tuple(map(tuple, gram))))).max() < 1e-3
 
 
 def test_every_element_of_the_page_is_closed(tmp_path, pair):
@@ -413,6 +449,17 @@ def test_a_heat_map_paints_every_cell_once_with_its_level():
                 assert not painted[row, first:last].any()
                 painted[row, first:last] = float(shape.opacity) * (1 if "plus" in shape.css else -1)
     assert np.abs(painted - matrix).max() <= 0.5 / 20 + 1e-12
+
+
+def test_the_cells_of_a_heat_map_leave_no_seam():
+    matrix = np.random.default_rng(0).uniform(0.5, 1, (31, 31))
+    edges = set()
+    for shape in heat_map(tuple(map(tuple, matrix.tolist())), "", 1.0).shapes:
+        if shape.css.startswith("cell"):
+            for x, y, width, height in re.findall(r"M(\S+) ([\d.]+)h([\d.]+)v([\d.]+)h", shape.d):
+                edges |= {("x", float(x)), ("x", round(float(x) + float(width), 2))}
+                edges |= {("y", float(y)), ("y", round(float(y) + float(height), 2))}
+    assert len(edges) == 2 * 32
 
 
 def test_a_point_stands_where_its_numbers_say_and_keys_never_touch():

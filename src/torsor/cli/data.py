@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
+from torsor.cli.patience import shown_waiting
 from torsor.cli.prepare import prepare
 from torsor.cli.tables import JsonFlag
 from torsor.text.datasets import DATASETS, DataSet
@@ -34,7 +35,7 @@ def list_datasets(*, as_json: JsonFlag = False) -> None:
             "bytes": sum(file.bytes for file in each.files),
             "licence": each.licence,
             "origin": each.origin,
-            "here": _state(each),
+            "here": state(each),
             "files": [
                 {"path": file.path, "bytes": file.bytes, "sha256": file.sha256, "urls": list(file.urls)}
                 for file in each.files
@@ -73,7 +74,9 @@ def fetch_dataset(
     """
     if not name:
         raise ValueError(f"name a data set: torsor data fetch NAME; there are: {', '.join(DATASETS)}")
-    for path in fetch(name, from_path, offline):
+    with shown_waiting(f"fetching {name}"):
+        paths = fetch(name, from_path, offline)
+    for path in paths:
         print(f"verified {path}")
     print(f"licence: {DATASETS[name].licence}")
 
@@ -112,7 +115,8 @@ def _begun(dataset: DataSet) -> bool:
     return any((data_folder() / file.path).exists() for file in dataset.files)
 
 
-def _state(dataset: DataSet) -> str:
+def state(dataset: DataSet) -> str:
+    """Whether a data set lies here: "yes", "no", or "wrong" where a file is not the right one."""
     try:
         path_of(dataset.name)
     except MissingDataError:

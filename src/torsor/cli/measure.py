@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from torsor.cli.patience import shown_waiting
 from torsor.cli.tables import JsonFlag, label, print_geometry
 
 
@@ -20,7 +21,8 @@ def measure(run: Path | None = None, /, *, as_json: JsonFlag = False) -> None:
         raise ValueError("name a run folder: torsor measure RUN")
     from torsor.experiments.run import measure as measured
 
-    content = measured(run)
+    with shown_waiting(f"measuring {run}"):
+        content = measured(run)
     if as_json:
         print(json.dumps(content))
         return

@@ -88,7 +88,8 @@ def prepare(
         if now - last >= LINE_EVERY:
             last, speed = now, (progress.tokens - before) / (now - started)
             counts = f"{progress.documents:,} documents  {progress.tokens:,} tokens  {speed:,.0f} tokens/s"
-            print(f"{out}  {counts}", file=sys.stderr, flush=True)
+            left = "" if tokens is None or not speed else f"  {max(0, tokens - progress.tokens) / speed:.0f} s left"
+            print(f"{out}  {counts}{left}", file=sys.stderr, flush=True)
     prepared = PreparedText.open(out, checksums=verified)
     for name, part in prepared.parts.items():
         counts = f"{part.documents:,} documents  {part.bytes:,} bytes  {len(part):,} tokens"

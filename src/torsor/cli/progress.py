@@ -45,7 +45,8 @@ class _Meter:
         self.loss = smoothing * self.loss + (1 - smoothing) * record.loss
         self.speed = smoothing * self.speed + (1 - smoothing) * record.tokens / record.seconds
         length = "" if record.length is None else f"  length {record.length}"
-        scores = "".join(f"  {name} {value:.3f}" for name, value in (update.scores or {}).items() if name != "steps")
+        numbers = {name: value for name, value in (update.scores or {}).items() if isinstance(value, float)}
+        scores = "".join(f"  {name} {value:.3f}" for name, value in numbers.items())
         return f"loss {self.loss:.3f}{length}{scores}  {self.speed:,.0f} tokens/s"
 
 

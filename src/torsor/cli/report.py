@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from torsor.cli.patience import shown_waiting
+
 
 def report(*runs: Path, out: Path | None = None) -> None:
     """Write one self-contained HTML page about one or several runs.
@@ -18,7 +20,7 @@ def report(*runs: Path, out: Path | None = None) -> None:
 
     if not runs:
         raise ValueError("name at least one run folder: torsor report RUN...")
-    page = write_report(
-        runs, out or (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html", command=typed_command()
-    )
+    path = out or (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
+    with shown_waiting("drawing the page"):
+        page = write_report(runs, path, command=typed_command())
     print(f"report: {page.resolve()}")

@@ -81,12 +81,17 @@ def rounded_up(value: Real) -> float:
 @final
 @dataclass(frozen=True)
 class Shape:
-    """A path with a style class; what is said when the pointer rests on it; its strength, if it has one."""
+    """A path with a style class; what is said when the pointer rests on it; its strength, if it has one.
+
+    ``values`` are the numbers of its corners, as ``numbers`` writes them, and ``name`` says whose they are.
+    """
 
     d: str
     css: str
     title: str = ""
     opacity: str = ""
+    values: str = ""
+    name: str = ""
 
 
 @final
@@ -132,24 +137,58 @@ class Panel:
         self.keys: list[tuple[Point, Words]] = []
         self._frame(heading)
 
+    @property
+    def across(self) -> str:
+        """What the axis to the right measures."""
+        return _plain(self.x.label)
+
+    @property
+    def up(self) -> str:
+        """What the axis upwards measures."""
+        return _plain(self.y.label) or self.title
+
+    @property
+    def cells(self) -> str:
+        """The numbers of a heat map: there are none."""
+        return ""
+
     def at(self, point: Point) -> Point:
         """Where a pair of values lies in the drawing."""
         across, up = self.x.place(point[0]), self.y.place(point[1])
         return self.left + across * (self.right - self.left), self.bottom - up * (self.bottom - self.top)
 
-    def line(self, points: Iterable[tuple[Real, Real | None]], css: str, key: str = "", title: str = "") -> None:
-        """A line through the points; one that is None breaks it. Its key stands at its last point."""
+    def line(
+        self,
+        points: Iterable[tuple[Real, Real | None]],
+        css: str,
+        key: str = "",
+        title: str = "",
+        name: str = "",
+        told: bool = True,
+    ) -> None:
+        """A line through the points; one that is None breaks it. Its key stands at its last point.
+
+        Args:
+            points: pairs of values.
+            css: its style.
+            key: a letter at its end.
+            title: what is said of it as a whole.
+            name: what is said with the numbers of a point; the key or the title by default.
+            told: whether its points tell their numbers; False where dots upon it do.
+        """
+        points = list(points)
         placed = [None if y is None else self.at((x, y)) for x, y in points]
-        self.shapes.append(Shape(path(placed), f"line {css}", title))
+        values = numbers((x, y) for x, y in points if y is not None) if told else ""
+        self.shapes.append(Shape(path(placed), f"line {css}", title, values=values, name=name or key or title))
         known = [point for point in placed if point is not None]
         if key and known:
             self.keys.append((known[-1], Words("", "", key, f"key {css}")))
 
-    def stairs(self, points: Sequence[Point], css: str, key: str) -> None:
+    def stairs(self, points: Sequence[Point], css: str, key: str, name: str = "") -> None:
         """A line that holds each value until the next."""
         corners = [(x, y) for (x, _), (_, y) in zip(points[1:], points, strict=False)]
         mixed = [point for pair in zip(points, corners, strict=False) for point in pair]
-        self.line([*mixed, *points[-1:]], css, key)
+        self.line([*mixed, *points[-1:]], css, key, name=name)
 
     def band(self, points: Sequence[tuple[Real, Real, Real]], css: str) -> None:
         """The room between two heights, given as (x, low, high)."""
@@ -213,6 +252,15 @@ def path(points: Iterable[Point | None]) -> str:
         d.append(f"{pen}{short(point[0])} {short(point[1])}")
         pen = "L"
     return "".join(d)
+
+
+def numbers(points: Iterable[Point]) -> str:
+    """Pairs of values, as the page's script reads them for those who point at a curve."""
+    return ";".join(f"{x:.10g} {y:.5g}" for x, y in points)
+
+
+def _plain(label: str) -> str:
+    return label.removesuffix(" (log scale)").removesuffix(", log scale")
 
 
 def short(value: Real) -> str:

@@ -7,8 +7,9 @@ from typing import final
 
 from torsor.report.charts import Axis, Panel, decades, doublings, linear, shares
 from torsor.report.figure import Figure
+from torsor.report.numbers import Series
 from torsor.report.rows import Row, mean
-from torsor.report.run import Depth, Geometry, Run, Series, Update
+from torsor.report.run import Depth, Geometry, Run, Update
 
 BINS = 120
 
@@ -51,7 +52,7 @@ def by_depth(rows: Sequence[Row]) -> Figure | None:
         # Rows stand a little apart, so that no bar hides another.
         aside = (panel.x.high / panel.x.low) ** (0.01 * (index - (len(rows) - 1) / 2))
         tried = [(depth, score.value) for depth in row.depths if (score := row.joint(depth))]
-        panel.line([(depth * aside, value) for depth, value in tried], row.css, key=row.key)
+        panel.line([(depth * aside, value) for depth, value in tried], row.css, key=row.key, told=False)
         for depth, value in tried:
             across = depth * aside
             if interval := row.interval(depth):
@@ -81,13 +82,16 @@ def progress(rows: Sequence[Row]) -> Figure | None:
         seeds = [run for run in row.runs if run.checks]
         many = len(seeds) > 1
         for run in seeds if many else []:
-            panel.line([(check.update, check.joint) for check in run.checks], f"thin {row.css}")
+            name = f"{row.label}, seed {run.seed}, joint"
+            panel.line([(check.update, check.joint) for check in run.checks], f"thin {row.css}", name=name)
         found: dict[int, list] = {}
         for run in seeds:
             for check in run.checks:
                 found.setdefault(check.update, []).append(check)
-        panel.line([(x, _mean(check.token for check in found[x])) for x in sorted(found)], f"dashed {row.css}")
-        panel.line([(x, _mean(check.joint for check in found[x])) for x in sorted(found)], row.css, key=row.key)
+        token = [(x, _mean(check.token for check in found[x])) for x in sorted(found)]
+        joint = [(x, _mean(check.joint for check in found[x])) for x in sorted(found)]
+        panel.line(token, f"dashed {row.css}", name=f"{mean_of(row, len(seeds))}, token")
+        panel.line(joint, row.css, key=row.key, name=f"{mean_of(row, len(seeds))}, joint")
     steps = sorted({check.steps for _, run in checks for check in run.checks if check.steps is not None})
     at = f" after {', '.join(map(str, steps))} recurrent steps" if steps else ""
     caption = f"Solid: joint accuracy; dashed: token accuracy{at}. Thin lines, where there are any, are single seeds."
@@ -109,8 +113,8 @@ def by_position(rows: Sequence[Row], values: Callable[[Depth], Series], name: st
         )
         for row, seeds in lines:
             for seed in seeds if len(seeds) > 1 else []:
-                panel.line(enumerate(seed, start=1), f"thin {row.css}")
-            panel.line(enumerate(_along(seeds), start=1), row.css, key=row.key)
+                panel.line(enumerate(seed, start=1), f"thin {row.css}", name=one_of(row))
+            panel.line(enumerate(_along(seeds), start=1), row.css, key=row.key, name=mean_of(row, len(seeds)))
         panels.append(panel)
     return tuple(panels)
 
@@ -150,10 +154,20 @@ def lag(rows: Sequence[Row]) -> tuple[Panel, ...]:
         for row in rows:
             seeds = [line for other, line in lines if other is row]
             for seed in seeds if len(seeds) > 1 else []:
-                panel.line(enumerate(seed), f"thin {row.css}")
-            panel.line(enumerate(_along(seeds)), row.css, key=row.key)
+                panel.line(enumerate(seed), f"thin {row.css}", name=one_of(row))
+            panel.line(enumerate(_along(seeds)), row.css, key=row.key, name=mean_of(row, len(seeds)))
         panels.append(panel)
     return tuple(panels)
+
+
+def mean_of(row: Row, seeds: int) -> str:
+    """What the line of a row is called: the row itself, or the mean over so many seeds of it."""
+    return row.label if seeds < 2 else f"{row.label}, mean of {seeds} seeds"
+
+
+def one_of(row: Row) -> str:
+    """What the thin line of a single seed is called."""
+    return f"{row.label}, one seed"
 
 
 def _length(update: Update) -> float | None:
@@ -178,8 +192,10 @@ def _history(rows: Sequence[Row], title: str, above: Quantity, below: Quantity) 
         together = bins([point for seed in seeds for point in seed], first, last)
         panel.band([(entry.update, entry.low, entry.high) for entry in together], row.css)
         for seed in seeds if len(seeds) > 1 else []:
-            panel.line([(entry.update, entry.mean) for entry in bins(seed, first, last)], f"thin {row.css}")
-        panel.line([(entry.update, entry.mean) for entry in together], row.css, key=row.key)
+            means = [(entry.update, entry.mean) for entry in bins(seed, first, last)]
+            panel.line(means, f"thin {row.css}", name=one_of(row))
+        means = [(entry.update, entry.mean) for entry in together]
+        panel.line(means, row.css, key=row.key, name=mean_of(row, len(seeds)))
     window = -(-(last - first + 1) // BINS)
     caption = (
         f"Line: mean over {window} updates; shade: the smallest and the largest among them. " if window > 1 else ""
@@ -203,7 +219,7 @@ def _schedule(rows: Sequence[Row], across: Axis, below: Quantity) -> tuple[tuple
     for row in rows:
         points, last = found[row.key], len(found[row.key]) - 1
         turns = [point for at, point in enumerate(points) if at in (0, last) or points[at - 1][1] != point[1]]
-        panel.stairs(turns, row.css, row.key)
+        panel.stairs(turns, row.css, row.key, row.label)
     return (panel,), f"Below: the {label.partition(' (')[0]} (of the first seed)."
 
 

@@ -9,7 +9,11 @@ from torsor.report.charts import Panel, Shape, Words
 @final
 @dataclass(frozen=True)
 class Picture:
-    """A square drawing with its words and what it shows."""
+    """A square drawing with its words and what it shows.
+
+    ``across`` and ``up`` name the numbers of its points, ``cells`` are those of a heat map, as ``cell_numbers`` writes
+    them: pointed at, one reads "up row across column: number".
+    """
 
     title: str
     shapes: tuple[Shape, ...]
@@ -17,6 +21,9 @@ class Picture:
     note: str = ""
     width: float = 258.0
     height: float = 244.0
+    across: str = ""
+    up: str = ""
+    cells: str = ""
 
     def words(self) -> tuple[Words, ...]:
         """Every text of the picture."""

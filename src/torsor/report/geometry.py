@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from torsor.report import wording
-from torsor.report.charts import Point, Shape, Words, path, rounded_up, short
+from torsor.report.charts import Point, Shape, Words, numbers, path, rounded_up, short
 from torsor.report.figure import Figure, Picture
+from torsor.report.numbers import Matrix
 from torsor.report.rows import Row
-from torsor.report.run import Geometry, Matrix
+from torsor.report.run import Geometry
 
 SIDE, LEFT, TOP = 186.0, 26.0, 24.0
 LEVELS = 20
@@ -78,11 +79,13 @@ def spectrum(geometry: Geometry, name: str, half: float) -> Picture:
     points: dict[int, list[Point]] = {}
     for real, imaginary, block in geometry.spectrum:
         colour = block if count <= BLOCK_COLOURS else block * BLOCK_COLOURS // count
-        points.setdefault(colour, []).append(at(real, imaginary))
+        points.setdefault(colour, []).append((real, imaginary))
         moduli.setdefault(colour, []).append(math.hypot(real, imaginary))
     for colour, members in sorted(points.items()):
         # A stroke of no length with round ends is a dot: one path holds a whole block.
-        shapes.append(Shape("".join(f"{path([member])}h0" for member in members), f"cloud b{colour}"))
+        d = "".join(f"{path([at(*member)])}h0" for member in members)
+        called = f"block {colour + 1}" if count <= BLOCK_COLOURS else ""
+        shapes.append(Shape(d, f"cloud b{colour}", values=numbers(members), name=called))
     ticks = [
         Words(short(at(value, -half)[0]), short(TOP + SIDE + 13), text, "tick middle")
         for value, text in ((-1.0, "−1"), (0.0, "0"), (1.0, "1"))
@@ -91,7 +94,8 @@ def spectrum(geometry: Geometry, name: str, half: float) -> Picture:
     names.append(Words(short(LEFT + SIDE), short(TOP + SIDE + 28), "Re λ", "name end"))
     total = ", ".join(f"{_range(moduli[colour])}" for colour in sorted(moduli)[:SHOWN_BLOCKS])
     more = " …" if len(moduli) > SHOWN_BLOCKS else ""
-    return Picture(f"{name}, unit circle drawn", tuple(shapes), (*ticks, *names), f"|λ| {total}{more}")
+    title, note = f"{name}, unit circle drawn", f"|λ| {total}{more}"
+    return Picture(title, tuple(shapes), (*ticks, *names), note, across="Re λ", up="Im λ")
 
 
 def glyph(geometry: Geometry, half: float) -> Picture:
@@ -111,18 +115,9 @@ def heat_map(matrix: Matrix, name: str, scale: float, note: str = "") -> Picture
     """A square matrix as colours from -scale to scale, row 0 at the top, with its colour bar."""
     count = min(len(matrix), LARGEST)
     cell = SIDE / max(count, 1)
-    runs: dict[int, list[str]] = {}
-    for t, row in enumerate(matrix[:count]):
-        levels = [None if value is None else _level(value / scale) for value in row[:count]]
-        start = 0
-        for s in range(1, len(levels) + 1):
-            if s == len(levels) or levels[s] != levels[start]:
-                if level := levels[start]:
-                    d = f"M{_fine(LEFT + start * cell)} {_fine(TOP + t * cell)}h{_fine((s - start) * cell)}"
-                    runs.setdefault(level, []).append(f"{d}v{_fine(cell)}h{_fine((start - s) * cell)}z")
-                start = s
+    shares = [[None if value is None else value / scale for value in row[:count]] for row in matrix[:count]]
     frame = f"M{short(LEFT)} {short(TOP)}h{short(SIDE)}v{short(SIDE)}h{short(-SIDE)}z"
-    shapes = [_cells("".join(runs[level]), level) for level in sorted(runs)]
+    shapes = level_cells(shares, cell)
     bar = LEFT + SIDE + 8
     shapes += [Shape(f"M{short(bar)} {short(TOP)}h8v{short(SIDE)}h-8z", "scale"), Shape(frame, "frame")]
     ticks = range(0, count, int(rounded_up(max(count / 4, 1))))
@@ -133,7 +128,43 @@ def heat_map(matrix: Matrix, name: str, scale: float, note: str = "") -> Picture
     for height, text in ((0.0, f"{scale:g}"), (0.5, "0"), (1.0, f"−{scale:g}")):
         texts.append(Words(short(bar + 12), short(TOP + height * SIDE + (9 - 9 * height)), text, "tick"))
     cut = f"the first {LARGEST} steps" if len(matrix) > LARGEST else ""
-    return Picture(f"{name}: heat map over steps", tuple(shapes), tuple(texts), ", ".join(filter(None, (note, cut))))
+    return Picture(
+        f"{name}: heat map over steps",
+        tuple(shapes),
+        tuple(texts),
+        ", ".join(filter(None, (note, cut))),
+        across="and",
+        up="steps",
+        cells=cell_numbers([row[:count] for row in matrix[:count]]),
+    )
+
+
+def cell_numbers(matrix: Sequence[Sequence[float | None]]) -> str:
+    """The numbers of a square heat map, as the page's script reads them for those who point at a cell."""
+    return ";".join(" ".join("–" if value is None else f"{value:.4g}" for value in row) for row in matrix)
+
+
+def level_cells(matrix: Sequence[Sequence[float | None]], cell: float) -> list[Shape]:
+    """The cells of a heat map, row 0 at the top: one shape for each of the strengths from -1 to 1, nothing for 0.
+
+    Args:
+        matrix: values from -1 to 1.
+        cell: the side of one.
+    """
+    runs: dict[int, list[str]] = {}
+    for t, row in enumerate(matrix):
+        levels = [None if value is None else _level(value) for value in row]
+        start = 0
+        for s in range(1, len(levels) + 1):
+            if s == len(levels) or levels[s] != levels[start]:
+                if level := levels[start]:
+                    # Lengths between rounded edges: rounded by themselves they would leave seams between cells.
+                    left, right = round(LEFT + start * cell, 2), round(LEFT + s * cell, 2)
+                    top, bottom = round(TOP + t * cell, 2), round(TOP + (t + 1) * cell, 2)
+                    d = f"M{_fine(left)} {_fine(top)}h{_fine(right - left)}v{_fine(bottom - top)}"
+                    runs.setdefault(level, []).append(f"{d}h{_fine(left - right)}z")
+                start = s
+    return [_cells("".join(runs[level]), level) for level in sorted(runs)]
 
 
 def block_names(geometry: Geometry) -> list[Words]:

@@ -32,7 +32,7 @@ def of_words(rows: Sequence[Row]) -> dict[str, list[Missing]]:
                 found["evaluation"].append(_going_on(row, run) or Missing(row, run, "not measured: run", measure))
             if run.updates is None:
                 found["metrics"].append(Missing(row, run, NO_METRICS, ""))
-            if run.geometry is None:
+            if run.geometry is None and row.looped:
                 found["geometry"].append(Missing(row, run, "not measured: run", measure))
     return found
 

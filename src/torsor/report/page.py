@@ -1,16 +1,19 @@
 """The report page: run folders in, one HTML file out."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from torsor.report import curves, geometry, missing, sentences, wording
+from torsor.report import curves, geometry, missing, sentences, tracking, wording
 from torsor.report.figure import Figure, Picture
+from torsor.report.page_script import page_script
 from torsor.report.read import read_run
 from torsor.report.rows import Row, gather
 from torsor.report.run import Run
 from torsor.report.texts import texts_of
+from torsor.report.tracking import tracked_of
 
 
 def write_report(runs: Sequence[Path], path: Path, command: str) -> Path:
@@ -35,11 +38,15 @@ def write_report(runs: Sequence[Path], path: Path, command: str) -> Path:
         raise ValueError("runs must hold at least one run folder, got none")
     table = gather([read_run(Path(run)) for run in runs])
     page = _page(table, command)
-    unfinished = path.with_name(path.name + ".tmp")  # an earlier page stays until the new one is whole
+    # An earlier page stays until the new one is whole; two who write it at once have a file each.
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(page, encoding="utf-8")
-        unfinished.replace(path)
+        try:
+            unfinished.write_text(page, encoding="utf-8")
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror}") from error
     return path
@@ -53,19 +60,28 @@ def _page(table: tuple[Row, ...], command: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(wording=wording, block_names=geometry.block_names)
-    words, texts = tuple(row for row in table if not row.reads_text), texts_of(table)
+    script, script_hash = page_script()
+    square = f"{geometry.LEFT:g} {geometry.TOP:g} {geometry.SIDE:g}"
+    environment.globals.update(wording=wording, block_names=geometry.block_names, tracking=tracking, square=square)
+    words = tuple(row for row in table if not row.reads_text and not row.foreign)
+    looped = tuple(row for row in words if row.looped)
+    texts, tracked = texts_of(table), tracked_of(table)
+    foreign = tracked.names if tracked and any(row.foreign for row in table) else ()
     return environment.get_template("template.html.j2").render(
         rows=table,
         command=command,
+        script=script,
+        script_hash=script_hash,
         words=words,
+        looped=looped,
         texts=texts,
-        tasks=[*_tasks(words), *(texts.names if texts else ())],
+        tracked=tracked,
+        tasks=[*_tasks(words), *(texts.names if texts else ()), *foreign],
         experiments=sorted({run.experiment for row in table for run in row.runs if run.experiment}),
         depths=sorted({steps for row in words for steps in row.depths}),
         trained={row.trained_steps for row in words},
         at=sentences.reference_depths(words),
-        reading=[*(sentences.reading(words) if words else ()), *(texts.reading if texts else ())],
+        reading=[*(sentences.reading(looped) if looped else ()), *(texts.reading if texts else ())],
         geometry_reading=sentences.geometry_reading(table),
         accuracy=_accuracy(words),
         training=[figure for figure in (curves.loss(words), curves.gradient(words)) if figure],

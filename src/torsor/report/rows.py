@@ -10,7 +10,8 @@ from typing import final
 from scipy.special import stdtrit
 
 from torsor.report import wording
-from torsor.report.run import Depth, Examined, Interval, Run
+from torsor.report.numbers import Interval
+from torsor.report.run import Depth, Examined, Run
 
 CONFIDENCE = 0.95
 
@@ -50,6 +51,17 @@ class Row:
     def reads_text(self) -> bool:
         """Whether a text was learned, and not words."""
         return any(run.text for run in self.runs)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it was examined and not trained here."""
+        return all(run.foreign for run in self.runs)
+
+    @property
+    def looped(self) -> bool:
+        """Whether its model has depths to be compared at; until it is scored, it may."""
+        scored = [run.evaluation for run in self.runs if run.evaluation]
+        return not self.foreign and (not scored or any(evaluation.depths for evaluation in scored))
 
     @property
     def examined(self) -> Examined | None:
@@ -119,7 +131,9 @@ def _examined_alike(runs: list[Run]) -> list[list[Run]]:
 
 
 def _setting(run: Run) -> dict[str, object]:
-    return {name: value for name, value in run.arguments.items() if name != "seed"}
+    # a foreign model has no arguments: its folder tells it from another of its name
+    own = {"folder": str(run.folder)} if run.foreign else run.arguments
+    return {name: value for name, value in own.items() if name != "seed"}
 
 
 def _difference(run: Run, twins: list[Run]) -> str:

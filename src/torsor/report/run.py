@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-Interval = tuple[float, float]
-Series = tuple[float | None, ...]
-Matrix = tuple[Series, ...]
+from torsor.report.numbers import Interval, Matrix, Series
+from torsor.report.tracking_run import StageRecord, Tracking
 
 
 @final
@@ -157,7 +156,10 @@ class Check:
 @final
 @dataclass(frozen=True)
 class Run:
-    """Everything a run folder holds; a file that is missing is None, and so is ``text`` where words were learned."""
+    """Everything a run folder holds; a file that is missing is None, and so is ``text`` where words were learned.
+
+    The folder of a user's own model holds ``tracking`` and no training: it is ``foreign``.
+    """
 
     folder: Path
     label: str
@@ -177,3 +179,6 @@ class Run:
     text: Text | None
     text_scores: TextScores | None
     geometry: Geometry | None
+    tracking: Tracking | None = None
+    stages: StageRecord | None = None
+    foreign: bool = False

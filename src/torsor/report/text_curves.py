@@ -61,12 +61,12 @@ def progress(rows: Sequence[Row]) -> Figure | None:
     for row in rows:
         seeds = looks[row.key]
         for seed in seeds if len(seeds) > 1 else []:
-            panel.line(seed, f"thin {row.css}")
+            panel.line(seed, f"thin {row.css}", name=curves.one_of(row))
         together: dict[int, list[float]] = {}
         for update, bits in (point for seed in seeds for point in seed):
             together.setdefault(update, []).append(bits)
         means = [(update, fmean(together[update])) for update in sorted(together)]
-        panel.line(means, row.css, key=row.key)
+        panel.line(means, row.css, key=row.key, name=curves.mean_of(row, len(seeds)))
         if means and (end := ends.get(row.key)):
             panel.dot((means[-1][0], end.value), row.css, f"{row.label}, whole validation part: {end.value:.4f}")
     many = len({row.examined for row in rows if row.examined}) > 1
