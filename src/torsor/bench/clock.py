@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import final
+from typing import Any, final
 
 import numpy as np
+
+from torsor.bench.intervals import Interval, interval_of_median
 
 
 @final
@@ -23,20 +25,41 @@ class Timings:
         """Median over the rounds, in seconds."""
         return float(np.median(self.seconds[case]))
 
+    def interval(self, case: str) -> Interval:
+        """That median with its interval."""
+        return interval_of_median(self.seconds[case])
+
     def ratio(self, above: str, below: str) -> tuple[float, float, float]:
         """Median of ``above / below`` taken round by round, and its lower and upper quartile."""
-        each = np.array(self.seconds[above]) / np.array(self.seconds[below])
-        low, middle, high = np.quantile(each, [0.25, 0.5, 0.75])
+        low, middle, high = np.quantile(self._ratios(above, below), [0.25, 0.5, 0.75])
         return float(middle), float(low), float(high)
 
+    def ratio_interval(self, above: str, below: str) -> Interval:
+        """The same median, with its interval."""
+        return interval_of_median(self._ratios(above, below))
 
-def take_turns(cases: Mapping[str, Callable[[], object]], rounds: int, repeats: int = 1) -> Timings:
+    def spread(self, above: str, below: str) -> dict[str, Any]:
+        """As JSON holds it: the ends of that interval, and whether they hide the ratio."""
+        found = self.ratio_interval(above, below)
+        return {"interval": [found.low, found.high], "coverage": found.coverage, "hidden": found.hidden()}
+
+    def _ratios(self, above: str, below: str) -> list[float]:
+        return [one / other for one, other in zip(self.seconds[above], self.seconds[below], strict=True)]
+
+
+def take_turns(
+    cases: Mapping[str, Callable[[], object]],
+    rounds: int,
+    repeats: int = 1,
+    clock: Callable[[], float] = perf_counter,
+) -> Timings:
     """Time every case ``rounds`` times, one after the other in each round, after one round of warm-up.
 
     Args:
         cases: what to call, by name.
         rounds: how many times each, at least 1.
         repeats: calls in a row that one time is the mean of.
+        clock: seconds since some moment.
 
     Returns:
         The mean seconds of one call for every case and round.
@@ -44,9 +67,10 @@ def take_turns(cases: Mapping[str, Callable[[], object]], rounds: int, repeats: 
     seconds: dict[str, list[float]] = {name: [] for name in cases}
     for round_number in range(rounds + 1):
         for name, call in cases.items():
-            started = perf_counter()
+            started = clock()
             for _ in range(repeats):
                 call()
+            passed = clock() - started
             if round_number:
-                seconds[name].append((perf_counter() - started) / repeats)
+                seconds[name].append(passed / repeats)
     return Timings({name: tuple(each) for name, each in seconds.items()})

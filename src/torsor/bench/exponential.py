@@ -1,6 +1,6 @@
 """The exponential of skew matrices beside PyTorch's matrix exponential: time of value and gradient, and error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -29,12 +29,15 @@ def random_skew(dim: int, batch: int, dtype: torch.dtype, norm: float) -> Tensor
     return skew * (norm * torch.linspace(0, 1, batch) / norms)[:, None, None]
 
 
-def measure(rounds: int = 5, norm: float = 4.0) -> dict[str, Any]:
+def measure(
+    rounds: int = 5, norm: float = 4.0, cases: Sequence[tuple[int, int, torch.dtype]] | None = None
+) -> dict[str, Any]:
     """Time value and gradient of both exponentials turn by turn, and take their errors in double precision.
 
     Args:
         rounds: of the turns that the two take.
         norm: largest singular value of the largest matrix of each batch, positive.
+        cases: width, matrices and numbers of each; ``CASES`` by default.
 
     Returns:
         A plain dictionary: for each case the median seconds of both, the median and quartiles of the
@@ -50,7 +53,7 @@ def measure(rounds: int = 5, norm: float = 4.0) -> dict[str, Any]:
     if not 0 < norm <= 1000:
         raise ValueError(f"norm must be positive and at most 1000, got {norm}")
     keep_freed_memory()
-    rows = [_row(*case, rounds, norm) for case in CASES]
+    rows = [_row(*case, rounds, norm) for case in (CASES if cases is None else cases)]
     return {"threads": torch.get_num_threads(), "torch": torch.__version__, "norm": norm, "rows": rows}
 
 
@@ -75,6 +78,7 @@ def _row(dim: int, batch: int, dtype: torch.dtype, rounds: int, norm: float) -> 
         "seconds": timings.median("ours"),
         "ratio": ratio,
         "quartiles": [low, high],
+        **timings.spread("reference", "ours"),
         "error": error,
         "gradient_error": gradient_error,
         "reference_error": reference_error,

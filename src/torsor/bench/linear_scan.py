@@ -159,6 +159,7 @@ def _cases(scans: dict[str, Scan], given: list[Tensor], rounds: int) -> dict[str
             "seconds": timings.median(name),
             "over_scan": ratio,
             "quartiles": [low, high],
+            **timings.spread(name, SCAN),
             "peak_bytes": peak_bytes(lambda scan=scan: passed(scan, given), given),
             "kept_bytes": kept_bytes(scan, given),
         }

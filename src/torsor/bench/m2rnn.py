@@ -109,6 +109,7 @@ def _row(given: list[Tensor], loops: dict[str, Recurrence], clip: float | None, 
             "forward_seconds": timings.median(f"{name}, forward"),
             "over_chunks": ratio,
             "quartiles": [low, high],
+            **timings.spread(name, "in chunks"),
             "peak_bytes": memory[name],
             "memory_over_chunks": memory[name] / memory["in chunks"],
         }

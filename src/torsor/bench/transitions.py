@@ -88,7 +88,8 @@ def _rows(dim: int, tokens: int, rounds: int) -> list[dict[str, Any]]:
     for name in builders:
         ratio, low, high = timings.ratio(f"{name}: pass", f"{BASELINE}: pass")
         seconds = {use: timings.median(f"{name}: {use}") for use in ("build", "build_gradient", "apply", "pass")}
-        rows.append({"dim": dim, "transition": name, **seconds, "over_conformal": ratio, "quartiles": [low, high]})
+        row = {"dim": dim, "transition": name, **seconds, "over_conformal": ratio, "quartiles": [low, high]}
+        rows.append(row | timings.spread(f"{name}: pass", f"{BASELINE}: pass"))
     with torch.no_grad():
         vectors = torch.randn(dim, dim)
         slow = take_turns({"": lambda: one_by_one(state, vectors)}, min(rounds, 3)).median("")

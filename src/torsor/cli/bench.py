@@ -1,21 +1,31 @@
 """``torsor bench``: timings, as ratios within one run."""
 
-import json
 from typing import Any
 
 from cyclopts import App
 from rich.console import Console
 from rich.table import Table
 
+from torsor.cli import bench_cases, bench_generation, bench_groups, bench_streaming
+from torsor.cli.bench_content import OutFile, hand_out, ratio_words
 from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import MaybeWhole, Whole
 
 app = App(name="bench", help="Time parts of torsor, beside the machine's own limits measured in the same run.")
+bench_cases.register(app)
+bench_groups.register(app)
+app.command(bench_generation.generation)
+app.command(bench_streaming.streaming)
 
 
 @app.command
 def looped(
-    *, widths: tuple[int, ...] = (128, 512), rounds: Whole = 12, threads: MaybeWhole = None, as_json: JsonFlag = False
+    *,
+    widths: tuple[int, ...] = (128, 512),
+    rounds: Whole = 12,
+    threads: MaybeWhole = None,
+    as_json: JsonFlag = False,
+    out: OutFile = None,
 ) -> None:
     """A looped transformer's training step as a share of the matrix peak, and the conformal map against the diagonal.
 
@@ -24,6 +34,7 @@ def looped(
         rounds: turns that each case takes.
         threads: threads of PyTorch; those of the machine by default.
         as_json: print JSON for programs.
+        out: a file for the JSON.
     """
     import torch
 
@@ -32,28 +43,24 @@ def looped(
     if threads is not None:
         torch.set_num_threads(threads)
     content = measure(widths, rounds)
-    if as_json:
-        print(json.dumps(content))
+    if hand_out(content, as_json, out):
         return
     table = Table("width", "step", "useful", "matrix peak", "share of it", "turn by turn", box=None, pad_edge=False)
     for row in content["training_step"]:
-        low, high = row["paired_quartiles"]
         table.add_row(
             str(row["width"]),
             f"{row['step_seconds'] * 1e3:.0f} ms",
             f"{row['useful_gflop']:.1f} GFLOP",
             f"{row['gemm_gflops']:.0f} GFLOP/s",
             f"{row['share_of_peak']:.2f}",
-            f"{row['paired_median']:.2f} ({low:.2f} to {high:.2f})",
+            ratio_words(row["paired"]["median"], row["paired"]["interval"], row["paired"]["hidden"]),
         )
     console = Console(highlight=False)
     console.print(f"training step: batch 64, length 64, 8 loops, 1/1/1 layers, float32, {content['threads']} threads")
     console.print(table)
     pair = content["conformal_over_diagonal"]
-    low, high = pair["quartiles"]
-    console.print(
-        f"conformal map over diagonal, forward, (64, 128, 512): {pair['ratio']:.2f} ({low:.2f} to {high:.2f})"
-    )
+    words = ratio_words(pair["ratio"], pair["interval"], pair["hidden"])
+    console.print(f"conformal map over diagonal, forward, (64, 128, 512): {words}")
 
 
 @app.command
@@ -64,6 +71,7 @@ def transitions(
     rounds: Whole = 12,
     threads: MaybeWhole = None,
     as_json: JsonFlag = False,
+    out: OutFile = None,
 ) -> None:
     """What each transition costs: to build its map, to apply it once, and a pass of 8 steps with its gradient.
 
@@ -73,6 +81,7 @@ def transitions(
         rounds: turns that each case takes.
         threads: threads of PyTorch; those of the machine by default.
         as_json: print JSON for programs.
+        out: a file for the JSON.
     """
     import torch
 
@@ -81,10 +90,9 @@ def transitions(
     if threads is not None:
         torch.set_num_threads(threads)
     content = measure(dims, tokens, rounds)
-    if as_json:
-        print(json.dumps(content))
+    if hand_out(content, as_json, out):
         return
-    heads = ("dim", "transition", "build", "with gradient", "apply", f"{STEPS} steps", "over conformal", "quartiles")
+    heads = ("dim", "transition", "build", "with gradient", "apply", f"{STEPS} steps", "over conformal")
     table = Table(*heads, box=None, pad_edge=False)
     for row in content["rows"]:
         columns = ("build", "build_gradient", "apply", "pass")
@@ -96,7 +104,14 @@ def transitions(
 
 
 @app.command
-def exponential(*, rounds: Whole = 5, norm: float = 4.0, threads: MaybeWhole = None, as_json: JsonFlag = False) -> None:
+def exponential(
+    *,
+    rounds: Whole = 5,
+    norm: float = 4.0,
+    threads: MaybeWhole = None,
+    as_json: JsonFlag = False,
+    out: OutFile = None,
+) -> None:
     """The exponential of skew matrices beside PyTorch's: time of value and gradient, and the errors of both.
 
     Args:
@@ -104,6 +119,7 @@ def exponential(*, rounds: Whole = 5, norm: float = 4.0, threads: MaybeWhole = N
         norm: of the largest matrix in each batch.
         threads: threads of PyTorch; those of the machine by default.
         as_json: print JSON for programs.
+        out: a file for the JSON.
     """
     import torch
 
@@ -112,17 +128,15 @@ def exponential(*, rounds: Whole = 5, norm: float = 4.0, threads: MaybeWhole = N
     if threads is not None:
         torch.set_num_threads(threads)
     content = measure(rounds, norm)
-    if as_json:
-        print(json.dumps(content))
+    if hand_out(content, as_json, out):
         return
     heads = ("dim", "batch", "numbers", "PyTorch", "ours", "times as fast", "error", "PyTorch's", "of gradient", "its")
     table = Table(*heads, box=None, pad_edge=False)
     for row in content["rows"]:
-        low, high = row["quartiles"]
         table.add_row(
             *(str(row[each]) for each in ("dim", "batch", "numbers")),
             *(f"{row[each] * 1e3:.1f} ms" for each in ("reference_seconds", "seconds")),
-            f"{row['ratio']:.1f} ({low:.1f} to {high:.1f})",
+            ratio_words(row["ratio"], row["interval"], row["hidden"], 1),
             *(f"{row[each]:.1f}" for each in ("error", "reference_error")),
             *(f"{row[each]:.1e}" for each in ("gradient_error", "reference_gradient_error")),
         )
@@ -144,6 +158,7 @@ def m2rnn(
     written_length: Whole = 128,
     threads: MaybeWhole = 1,
     as_json: JsonFlag = False,
+    out: OutFile = None,
 ) -> None:
     """The M²RNN recurrence in chunks against loops: time of a pass with its gradient, peak memory, differences.
 
@@ -155,6 +170,7 @@ def m2rnn(
         written_length: length at which a loop that writes its states by index is timed, too; 0 for none.
         threads: threads of PyTorch.
         as_json: print JSON for programs.
+        out: a file for the JSON.
     """
     import torch
 
@@ -163,8 +179,7 @@ def m2rnn(
     if threads is not None:
         torch.set_num_threads(threads)
     content = measure(batch, length, heads, rounds=rounds, written_length=written_length)
-    if as_json:
-        print(json.dumps(content))
+    if hand_out(content, as_json, out):
         return
     heads_of_table = (
         "length",
@@ -173,18 +188,16 @@ def m2rnn(
         "forward",
         "with gradient",
         "over chunks",
-        "quartiles",
         "peak",
         "over chunks",
     )
     table = Table(*heads_of_table, box=None, pad_edge=False)
     for row in content["rows"]:
         for name, case in row["cases"].items():
-            low, high = case["quartiles"]
             table.add_row(
                 *(str(row["length"]), str(row["gradient_clip"] or "none"), name),
                 *(f"{case[seconds] * 1e3:.0f} ms" for seconds in ("forward_seconds", "seconds")),
-                *(f"{case['over_chunks']:.2f}", f"{low:.2f} to {high:.2f}"),
+                ratio_words(case["over_chunks"], case["interval"], case["hidden"]),
                 *(f"{case['peak_bytes'] / 1e6:.1f} MB", f"{case['memory_over_chunks']:.2f}"),
             )
     console = Console(highlight=False, width=120)
@@ -206,6 +219,7 @@ def linear_scan(
     lengths: tuple[int, ...] = (1024, 4096, 16384, 65536, 262144),
     threads: MaybeWhole = None,
     as_json: JsonFlag = False,
+    out: OutFile = None,
 ) -> None:
     """The scan of planes against loops over the tokens: time of a pass with its gradient, memory, differences.
 
@@ -218,6 +232,7 @@ def linear_scan(
         lengths: of one sequence each, at which the scan alone is timed too.
         threads: threads of PyTorch; those of the machine by default.
         as_json: print JSON for programs.
+        out: a file for the JSON.
     """
     import torch
 
@@ -226,18 +241,17 @@ def linear_scan(
     if threads is not None:
         torch.set_num_threads(threads)
     content = measure(batch, length, heads, head_dim, rounds, lengths)
-    if as_json:
-        print(json.dumps(content))
+    if hand_out(content, as_json, out):
         return
     console = Console(highlight=False, width=120)
     sizes = ", ".join(f"{name} {content[name]}" for name in ("batch", "length", "heads", "head_dim"))
     console.print(f"{sizes}, float32, {content['threads']} threads; medians of {rounds} rounds")
     for title, key in (("one map", "one_map"), ("a map for each token", "a_map_for_each_token")):
-        table = Table(title, "with gradient", "over scan", "quartiles", "peak", "kept", box=None, pad_edge=False)
+        table = Table(title, "with gradient", "over scan", "peak", "kept", box=None, pad_edge=False)
         for name, case in content[key].items():
-            low, high = case["quartiles"]
             table.add_row(
-                *(name, f"{case['seconds'] * 1e3:.1f} ms", f"{case['over_scan']:.2f}", f"{low:.2f} to {high:.2f}"),
+                *(name, f"{case['seconds'] * 1e3:.1f} ms"),
+                ratio_words(case["over_scan"], case["interval"], case["hidden"]),
                 *(f"{case[each] / 1e6:.1f} MB" for each in ("peak_bytes", "kept_bytes")),
             )
         console.print(table)
@@ -252,5 +266,4 @@ def linear_scan(
 def _ratio(row: dict[str, Any]) -> list[str]:
     if "over_conformal" not in row:
         return []
-    low, high = row["quartiles"]
-    return [f"{row['over_conformal']:.2f}", f"{low:.2f} to {high:.2f}"]
+    return [ratio_words(row["over_conformal"], row["interval"], row["hidden"])]

@@ -1,0 +1,134 @@
+"""``torsor bench`` by itself, ``torsor bench all``, a command for each case of the harness, and the profiles."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cyclopts import App
+from rich.table import Table
+
+from torsor.bench.catalogue import CASES
+from torsor.cli.bench_content import OutFile, hand_out, print_case, print_machine
+from torsor.cli.consoles import wide_console
+from torsor.cli.tables import JsonFlag
+from torsor.cli.whole import MaybeWhole, Whole
+
+
+def register(app: App) -> None:
+    """Put these among the sub-commands of ``torsor bench``."""
+    app.default(list_cases)
+    app.command(run_all, name="all")
+    app.command(profile)
+    for name, case in CASES.items():
+        if case.by_harness:
+            app.command(_command_of(name), name=name, help=f"Measure {case.summary}.")
+
+
+def list_cases() -> None:
+    """List what can be timed."""
+    table = Table("case", "what it measures", box=None, pad_edge=False)
+    for name, case in CASES.items():
+        table.add_row(name, case.summary)
+    console = wide_console()
+    console.print(table)
+    console.print("\nOne: torsor bench CASE    several: torsor bench all CASE CASE    all: torsor bench all")
+    console.print("Where the time of a job goes: torsor bench profile looped, osmformer or streaming")
+
+
+def run_all(
+    *names: str,
+    rounds: MaybeWhole = None,
+    threads: MaybeWhole = None,
+    quick: bool = False,
+    as_json: JsonFlag = False,
+    out: OutFile = None,
+) -> None:
+    """Run every case, or those named, the machine's limits measured first.
+
+    Args:
+        names: of cases.
+        rounds: turns of each; as many as each has by default.
+        threads: threads of PyTorch; those of the machine by default.
+        quick: at sizes that end in a moment and say nothing.
+        as_json: print JSON for programs.
+        out: a file for the JSON.
+    """
+    _run(names, rounds, threads, quick, as_json, out)
+
+
+def profile(
+    job: str,
+    *,
+    calls: Whole = 3,
+    rows: Whole = 20,
+    threads: MaybeWhole = None,
+    out: OutFile = None,
+) -> None:
+    """Where the time of a main job goes: PyTorch's profiler, by operation.
+
+    Args:
+        job: looped, osmformer or streaming.
+        calls: of the job, after one of warm-up.
+        rows: of the table.
+        threads: threads of PyTorch; those of the machine by default.
+        out: a file for the text.
+    """
+    _set_threads(threads)
+    from torsor.bench.profile_of_job import table_of
+
+    text = table_of(job, calls, rows)
+    print(text)
+    if out is not None:
+        from torsor.bench.written import write_text
+
+        write_text(out, text)
+
+
+def _command_of(name: str) -> Callable[..., None]:
+    def command(
+        *,
+        rounds: MaybeWhole = None,
+        threads: MaybeWhole = None,
+        quick: bool = False,
+        as_json: JsonFlag = False,
+        out: OutFile = None,
+    ) -> None:
+        """Measure a case.
+
+        Args:
+            rounds: turns of each of its cases; as many as it has by default.
+            threads: threads of PyTorch; those of the machine by default.
+            quick: at sizes that end in a moment and say nothing.
+            as_json: print JSON for programs.
+            out: a file for the JSON.
+        """
+        _run((name,), rounds, threads, quick, as_json, out)
+
+    return command
+
+
+def _run(
+    names: tuple[str, ...], rounds: int | None, threads: int | None, quick: bool, as_json: bool, out: Path | None
+) -> None:
+    _set_threads(threads)
+    from torsor.bench.session import run_cases
+
+    def tell(name: str, content: dict[str, Any]) -> None:
+        if as_json:
+            return
+        if name == "machine":
+            print_machine(content)
+        else:
+            print_case(name, content)
+
+    hand_out(run_cases(names, rounds, quick, tell), as_json, out)
+
+
+def _set_threads(threads: int | None) -> None:
+    if threads is None:
+        return
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}")
+    import torch
+
+    torch.set_num_threads(threads)
