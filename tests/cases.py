@@ -33,6 +33,11 @@ from torsor.layers import (
     BCHMixing,
     BlockKind,
     CachedAttention,
+    CodeMoves,
+    DecayLayer,
+    DeltaProductLayer,
+    FreeMoves,
+    GroupMoves,
     IdentityMixing,
     LinearMixing,
     LSTMLayer,
@@ -46,6 +51,7 @@ from torsor.layers import (
     SequenceLayer,
     SerialBlock,
     TangentNetworkBlock,
+    ThirdOrderMixing,
     TwoHeadBlock,
     move_by_drive,
     move_then_multiply,
@@ -54,6 +60,7 @@ from torsor.layers import (
 from torsor.maps import Dense, Diagonal, LinearMap, Permutation, ScaledRotation
 from torsor.maps import Householder as Reflections
 from torsor.models import (
+    GRU,
     LSTM,
     M2RNN,
     AlignedValues,
@@ -65,7 +72,7 @@ from torsor.models import (
     Transformer,
     parcae_transformer,
 )
-from torsor.tasks import Characters, Corpus, PackedTokens, Task, WordProblem
+from torsor.tasks import Characters, Corpus, ListOps, PackedTokens, Task, WordProblem
 from torsor.tracking import HeldOutPairs
 from torsor.transitions import (
     BlockConformal,
@@ -157,7 +164,12 @@ MODELS: dict[str, Callable[[], LoopedTransformer]] = {
     ),
 }
 
-MIXINGS: dict[str, MixingKind] = {"none": IdentityMixing, "BCH": BCHMixing, "linear": LinearMixing}
+MIXINGS: dict[str, MixingKind] = {
+    "none": IdentityMixing,
+    "BCH": BCHMixing,
+    "BCH, third order": ThirdOrderMixing,
+    "linear": LinearMixing,
+}
 
 GROUP_BLOCKS: dict[str, BlockKind] = {
     "serial": SerialBlock,
@@ -182,6 +194,7 @@ SEQUENCE_MODELS: dict[str, Callable[[], nn.Module]] = {
     "transformer": lambda: stirred(Transformer(7, width=8)),
     "transformer, two heads, norms after": lambda: stirred(Transformer(7, width=8, heads=2, block=PostNormBlock)),
     "LSTM": lambda: stirred(LSTM(7, hidden=5)),
+    "GRU": lambda: stirred(GRU(7, hidden=5)),
     "group transformer, O": lambda: stirred(GroupTransformer(Orthogonal(4), vocabulary=7)),
     "group transformer, SO": lambda: stirred(GroupTransformer(SpecialOrthogonal(3), vocabulary=7)),
     "group transformer, U": lambda: stirred(GroupTransformer(Unitary(3), vocabulary=7)),
@@ -225,7 +238,9 @@ SEQUENCE_LAYERS: dict[str, Callable[[], SequenceLayer]] = {
     ),
     "attention": lambda: CachedAttention(6, heads=2, std=0.5),
     "LSTM": lambda: LSTMLayer(6),
+    "DeltaProduct": lambda: DeltaProductLayer(6, heads=2, key_dim=4, value_dim=3),
     "RotRNN": lambda: RotRNNLayer(6, dim=8, heads=2),
+    "decay": lambda: DecayLayer(6, dim=8),
 }
 
 # Models of lists of such layers; each has a vocabulary of 7.
@@ -235,7 +250,21 @@ LAYERED_MODELS: dict[str, Callable[[], LayeredModel]] = {
         7, 6, layers=1, heads=M2RNN_HEADS["one query for each"], classes=5, hidden=4, start=LIVELY
     ),
     "hybrid": lambda: Hybrid(7, [make() for make in SEQUENCE_LAYERS.values()], hidden=5, std=0.5),
+    "hybrid without attention": lambda: Hybrid(
+        7,
+        [make() for name, make in SEQUENCE_LAYERS.items() if name != "attention"],
+        hidden=5,
+        std=0.5,
+    ),
     "hybrid of attention alone": lambda: Hybrid(7, [CachedAttention(6, heads=3, std=0.5)], hidden=5, std=0.5),
+}
+
+# Codes that a state snaps to, and their moves; each has seven codes and three letters.
+CODE_MOVES: dict[str, Callable[[], CodeMoves]] = {
+    "free": lambda: FreeMoves(7, 3, dim=5),
+    "group, O": lambda: GroupMoves(Orthogonal(3), 7, 3),
+    "group, U": lambda: GroupMoves(Unitary(2), 7, 3),
+    "group, torus": lambda: GroupMoves(Torus(4), 7, 3),
 }
 
 GROUPS: dict[str, Callable[[], FiniteGroup]] = {
@@ -284,6 +313,7 @@ TASKS: dict[str, Callable[[], Task]] = {
     ),
     "characters of one text": lambda: Characters(Corpus.cut("".join(map(str, range(3000)))), context=8, seed=3),
     "characters of separate texts": lambda: Characters(Corpus("áb\n𝔸" * 60, "b𝔸" * 60), context=1),
+    "expressions over lists": lambda: ListOps(depth=4, arguments=5, shortest=6, longest=24, seed=3),
     "packed tokens": lambda: PackedTokens(
         torch.arange(5000) % 50, torch.arange(900) % 49, context=8, entries=50, special=(0, 2), seed=3
     ),

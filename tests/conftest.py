@@ -14,7 +14,11 @@ settings.register_profile(
     max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-settings.load_profile("deterministic")
+# A long search for what the few examples of every day do not meet: HYPOTHESIS_PROFILE=campaign
+settings.register_profile(
+    "campaign", settings.get_profile("deterministic"), derandomize=False, max_examples=2000, print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deterministic"))
 
 # Read when Triton is first imported: its kernels then run in Python, on any machine.
 os.environ["TRITON_INTERPRET"] = "1"

@@ -31,11 +31,11 @@ ALLOWED = {
     "tracking": {"groups", "tasks", "recurrence", "diagnostics"},
     "text": set(),
     "generation": {"models", "layers"},
-    "interop": {"models", "generation", "text"},
+    "interop": {"models", "layers", "transitions", "groups", "generation", "text"},
     "report": {"diagnostics", "maps"},
     "bench": LEARNING | {"experiments", "tracking", "text", "generation", "interop", "report"},
     # the roof
-    "cli": {"experiments", "report", "bench", "tracking", "text", "generation"},
+    "cli": {"experiments", "report", "bench", "tracking", "text", "generation", "interop"},
 }
 
 

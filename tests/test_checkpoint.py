@@ -143,7 +143,7 @@ def test_a_missing_checkpoint_is_named(saved):
 
 def test_a_checkpoint_that_the_run_does_not_know_is_left_alone(saved):
     content = json.loads((saved / "run.json").read_bytes())
-    (saved / "run.json").write_text(json.dumps(content | {"checkpoint": None}))
+    (saved / "run.json").write_text(json.dumps(content | {"checkpoint": None, "about": {}}))
     before = snapshot(saved)
     with refused("checkpoint is not known to run.json; nothing was changed$"):
         open_run(saved)

@@ -402,6 +402,9 @@ def test_a_batch_without_a_scored_label_is_refused():
 # --- numbers that are not finite ----------------------------------------------------------------------------------
 
 
+WHOLE_LOSS = "the loss, of logits that are all finite"
+
+
 def bad_loss(model, tokens, update, rows):
     logits = model(tokens)
     return logits * math.inf if update == 6 else logits
@@ -427,6 +430,9 @@ def test_a_loss_or_gradient_that_is_not_finite_stops_before_anything_moved(tmp_p
             go_on()
         run.stop(str(caught.value))
     assert caught.value.update == 7
+    assert caught.value.where == (
+        "the gradient that reaches the output of the module 3, a Linear" if finite else WHOLE_LOSS
+    )
     assert math.isfinite(caught.value.loss) == finite
     assert not math.isfinite(caught.value.gradient_norm)
     assert current.update == 6

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from torsor.cli.paper_table import print_grid, print_markdown, print_robustness
 from torsor.cli.table_picture import draw
 from torsor.cli.tables import JsonFlag
+from torsor.cli.verify import verify_runs
 from torsor.cli.whole import MaybeWhole, Whole
 from torsor.experiments.catalogue import TABLES, find_table
 from torsor.experiments.experiment import Scale
@@ -27,6 +28,7 @@ def table(
     out: Path = Path("runs/tables"),
     threads: MaybeWhole = None,
     dry_run: bool = False,
+    verify: Annotated[bool, Parameter(negative=())] = False,
     picture: Path | None = None,
     as_json: JsonFlag = False,
     as_markdown: Annotated[bool, Parameter(name="--markdown", negative=())] = False,
@@ -47,6 +49,7 @@ def table(
         out: folder of all tables' runs.
         threads: threads of PyTorch; those of the machine by default.
         dry_run: run nothing; print what is there.
+        verify: run nothing; compute the numbers of every finished run again from its checkpoint, and compare.
         picture: file of a picture of the table, its numbers as comma-separated values beside it.
         as_json: print JSON for programs.
         as_markdown: print Markdown for documents.
@@ -54,6 +57,7 @@ def table(
     from torsor.cli.progress import follow
     from torsor.experiments.machine import prepare_machine
     from torsor.experiments.run_table import Order, complete, results
+    from torsor.experiments.verifying import provenances
 
     if not name:
         raise ValueError(f"name a table: torsor table TABLE; there are: {', '.join(TABLES)}")
@@ -62,13 +66,16 @@ def table(
     given = {"updates": updates, "learning_rate": learning_rate, "text": text}
     given = {key: value for key, value in given.items() if value is not None}
     order = Order(found, wanted, scale, seeds, out, tune, given)
+    if verify:
+        verify_runs(order, threads)
+        return
     if not dry_run:
         prepare_machine(threads, out)
         complete(order, follow)
     content = results(order)
     if picture is not None:
         draw(found, content, picture)
-    whole = {"table": found.name, "scale": scale, "rows": content}
+    whole = {"table": found.name, "scale": scale, "rows": content, "runs": provenances(order)}
     if found.reading.admits_divergence:
         from torsor.experiments.robust_bits import robustness
 

@@ -2,14 +2,24 @@
 
 from torsor.experiments.experiment import Experiment, nearest
 from torsor.experiments.language import LANGUAGE
+from torsor.experiments.list_ops import LIST_OPS
+from torsor.experiments.optimizer_robustness import OPTIMIZERS
+from torsor.experiments.recurrent_characters import RECURRENT_CHARACTERS
 from torsor.experiments.rotate_the_loop import WORD_PROBLEMS
+from torsor.experiments.state_tracking import STATE_TRACKING
 from torsor.experiments.subgroups import CHARACTERS
 from torsor.experiments.table import Table
+from torsor.experiments.tables_recurrent import TABLES as RECURRENT
 from torsor.experiments.tables_rotate_the_loop import TABLES as ROTATE_THE_LOOP
 from torsor.experiments.tables_subgroups import TABLES as SUBGROUPS
+from torsor.experiments.tables_tracking import TABLES as LEARNED_TRACKERS
+from torsor.experiments.tracking import TRACKING
 
-EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (*WORD_PROBLEMS, *LANGUAGE, *CHARACTERS)}
-TABLES: dict[str, Table] = {each.name: each for each in (*ROTATE_THE_LOOP, *SUBGROUPS)}
+_RECURRENT = (*STATE_TRACKING, *LIST_OPS, *RECURRENT_CHARACTERS)
+EXPERIMENTS: dict[str, Experiment] = {
+    each.name: each for each in (*WORD_PROBLEMS, *LANGUAGE, *CHARACTERS, *OPTIMIZERS, *_RECURRENT, *TRACKING)
+}
+TABLES: dict[str, Table] = {each.name: each for each in (*ROTATE_THE_LOOP, *SUBGROUPS, *RECURRENT, *LEARNED_TRACKERS)}
 
 
 def find(name: str) -> Experiment:

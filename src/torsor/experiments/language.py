@@ -129,6 +129,7 @@ def language(
         step=SampledDepth(Poisson(mean_steps, largest_steps), seed, per_sequence=True),
         engine=SingleProcess(torch.bfloat16 if precision == "bfloat16" else None),
         seed=seed,
+        data={name: value for name, value in data.record.items() if name.endswith("sha256")},
     )
 
 

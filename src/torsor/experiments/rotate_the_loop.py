@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torsor.experiments.experiment import Experiment, with_defaults
 from torsor.experiments.transition_kinds import TransitionKind, transition_of
+from torsor.experiments.word_lengths import word_lengths
 
 if TYPE_CHECKING:
     from torsor.experiments.study import Study
@@ -99,7 +100,7 @@ def word_problem(
             batch=batch,
             clip=clip,
             schedule=Schedule(warmup=warmup, decay=decay),
-            curriculum=LengthCurriculum(_lengths(length), threshold=threshold),
+            curriculum=LengthCurriculum(word_lengths(length), threshold=threshold),
         ),
         examination=WordExamination(
             task,
@@ -110,12 +111,6 @@ def word_problem(
         step=SampledDepth(depth, seed, per_sequence=depth_per == "sequence"),
         seed=seed,
     )
-
-
-def _lengths(length: int) -> tuple[int, ...]:
-    """Two letters, then one more up to eight, then two more up to sixteen, then eight more up to the whole word."""
-    stages = [*range(2, 9), *range(10, 17, 2), *range(24, length, 8)]
-    return (*(each for each in stages if each < length), length)
 
 
 _PAPER = {

@@ -12,6 +12,7 @@ from torsor.experiments.catalogue import find
 from torsor.experiments.experiment import Experiment
 from torsor.experiments.geometry import geometry
 from torsor.experiments.machine import find_device
+from torsor.experiments.same_data import keep_data
 from torsor.experiments.study import NonFiniteLogitsError, RecallingExamination, Study
 from torsor.training import (
     NonFiniteLoss,
@@ -24,6 +25,7 @@ from torsor.training import (
     read_run,
     train,
 )
+from torsor.training.commit import package_commit
 from torsor.training.durable import disk_errors, replace_json
 from torsor.training.run_folder import METRICS
 from torsor.training.shared_run import SharedRun
@@ -106,12 +108,19 @@ def carry_out(
         "parameters": sum(p.numel() for p in study.model.parameters()),
         "command": command,
         "device": str(chosen),
+        "commit": package_commit(),
     }
     circumstances = {"processes": engine.processes, "compiled": compiled}
     blocks = _compiled(study.model) if compiled else None
 
     def opening() -> RunFolder:
-        return RunFolder(path, experiment.name, arguments, study.seed, about, circumstances)
+        folder = RunFolder(path, experiment.name, arguments, study.seed, about, circumstances)
+        try:
+            keep_data(folder, study.data)
+        except BaseException:
+            folder.close()
+            raise
+        return folder
 
     with SharedRun(engine, opening) as folder:
         if folder.finished:
@@ -120,7 +129,7 @@ def carry_out(
         state = TrainState(study.model, study.optimizer)
         folder.restore(state)
         if isinstance(study.examination, RecallingExamination) and engine.is_main:
-            study.examination.recall(_glances(path))
+            study.examination.recall(glances(path))
         glance_every = max(1, study.plan.updates // GLANCES)
         scores = None
         try:
@@ -156,8 +165,12 @@ def _compiled(model: nn.Module) -> "CompiledBlocks":
     return CompiledBlocks(model)
 
 
-def _glances(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """What the log up to the checkpoint says of earlier glances."""
+def glances(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """What the log of a run says of its glances: the update of each, and its scores.
+
+    Raises:
+        RunFolderError: when the log cannot be read.
+    """
     with disk_errors(f"read {path / METRICS}"):
         lines = [json.loads(line) for line in (path / METRICS).read_text().splitlines()]
     return [(line["update"], line["evaluation"]) for line in lines if "evaluation" in line]

@@ -187,6 +187,17 @@ def results(order: Order) -> list[dict[str, Any]]:
     return [_result(order, row) for row in order.rows]
 
 
+def finished_runs(order: Order) -> list[tuple[str, int, Path]]:
+    """The label, the seed and the folder of every run of the table that is finished; trials are not among them.
+
+    Raises:
+        RunFolderError: when a run that is there had other arguments than those wanted.
+    """
+    runs = [(row, seed, _chosen(order, row)) for row in order.rows for seed in range(order.seeds)]
+    found = [_Run(order, row, seed, chosen) for row, seed, chosen in runs if chosen is not None]
+    return [(run.row.label, run.seed, run.path) for run in found if run.is_finished() and is_finished(run.path)]
+
+
 def _result(order: Order, row: Row) -> dict[str, Any]:
     table, chosen = order.table, _chosen(order, row)
     runs = [] if chosen is None else [_Run(order, row, seed, chosen) for seed in range(order.seeds)]

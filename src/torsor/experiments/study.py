@@ -112,6 +112,7 @@ class Study:
         plan: how many updates, and how.
         examination: how the model is scored.
         seed: of the run: initial weights, batches and depths.
+        data: hashes of what is read from files; nothing where all data are made from the seed.
         step: the forward pass of an update.
         transition: the part of the model that carries its state, which the diagnostics look at; None
             where there is no such part.
@@ -125,6 +126,7 @@ class Study:
     plan: Plan
     examination: Examination
     seed: int
+    data: Mapping[str, Any] = field(default_factory=dict)
     step: Step = field(default_factory=WholePass)
     transition: Transition | None = None
     engine: Engine = field(default_factory=SingleProcess)

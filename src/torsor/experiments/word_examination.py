@@ -81,9 +81,17 @@ class WordExamination(Examination):
         return totals
 
 
-def require_tokens(name: str, size: int, task: WordProblem) -> None:
-    """Refuse a number of words that is below 1 or more tokens than a task gives at once."""
+def require_tokens(name: str, size: int, task: WordProblem, longest: int | None = None) -> None:
+    """Refuse a number of words that is below 1 or more tokens than a task gives at once.
+
+    Args:
+        name: of the number.
+        size: the number.
+        task: the word problem.
+        longest: letters of the longest words; the task's own by default.
+    """
+    positions = (task.length if longest is None else longest) + 1
     if size < 1:
         raise ValueError(f"{name} must be at least 1, got {size}")
-    if size * (task.length + 1) > MOST_TOKENS:
-        raise ValueError(f"{name} must be at most {MOST_TOKENS // (task.length + 1)}, got {size}")
+    if size * positions > MOST_TOKENS:
+        raise ValueError(f"{name} must be at most {MOST_TOKENS // positions}, got {size}")

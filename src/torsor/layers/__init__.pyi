@@ -3,11 +3,16 @@ from .attention import Attention as Attention
 from .block import Block as Block
 from .block import Stack as Stack
 from .cached_attention import CachedAttention as CachedAttention
+from .code_moves import CodeMoves as CodeMoves
+from .decay_layer import DecayLayer as DecayLayer
+from .delta_product import DeltaProductLayer as DeltaProductLayer
 from .feedforward import FeedForward as FeedForward
 from .forget_gate import ForgetGate as ForgetGate
+from .free_moves import FreeMoves as FreeMoves
 from .group_attention import GroupAttention as GroupAttention
 from .group_block import BlockKind as BlockKind
 from .group_block import GroupBlock as GroupBlock
+from .group_moves import GroupMoves as GroupMoves
 from .group_table import GroupTable as GroupTable
 from .head_rotation import HeadRotation as HeadRotation
 from .head_rotation import RotationStart as RotationStart
@@ -42,6 +47,7 @@ from .tangent import TangentSource as TangentSource
 from .tangent import own_tangent as own_tangent
 from .tangent import token_tangent as token_tangent
 from .tangent_network_block import TangentNetworkBlock as TangentNetworkBlock
+from .third_order_mixing import ThirdOrderMixing as ThirdOrderMixing
 from .trace_readout import TraceReadout as TraceReadout
 from .two_head_block import TwoHeadBlock as TwoHeadBlock
 from .value_gate import ValueGate as ValueGate

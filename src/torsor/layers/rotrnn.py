@@ -84,17 +84,17 @@ class RotRNNLayer(SequenceLayer):
     def forward(
         self, x: Float[Tensor, "batch length width"], state: LayerState | None = None
     ) -> tuple[Float[Tensor, "batch length width"], LayerState]:
-        (first,) = _require_inputs(self, x, state)
+        (first,) = require_inputs(self, x, state)
         with full_precision(x):
             carry, (write, read) = self.rotation(), folded(self.rotation, self.write, self.read)
-        states, last = linear_scan(carry, _times(x, write), first)
-        return self.skip * x + _times(states.to(x.dtype), read), (last,)
+        states, last = linear_scan(carry, times(x, write), first)
+        return self.skip * x + times(states.to(x.dtype), read), (last,)
 
     def forward_reference(
         self, x: Float[Tensor, "batch length width"], state: LayerState | None = None
     ) -> tuple[Float[Tensor, "batch length width"], LayerState]:
         """The published recurrence as it stands: a matrix for each head, and one step after the other."""
-        (first,) = _require_inputs(self, x, state)
+        (first,) = require_inputs(self, x, state)
         rotation = self.rotation
         basis = torch.block_diag(*rotation.basis())
         matrix = basis @ rotation().dense() @ basis.mT
@@ -155,15 +155,15 @@ class BidirectionalRotRNNLayer(nn.Module):
         layer = self.one_way
         if state is not None:
             raise ValueError("state must be None for a layer that reads both ways, got a state")
-        _require_inputs(layer, x, None)
+        require_inputs(layer, x, None)
         with full_precision(x):
             carry = layer.rotation()
             write, read, read_back = folded(layer.rotation, layer.write, layer.read, self.read_back)
-        added = _times(x, write)
+        added = times(x, write)
         states, last = linear_scan(carry, added)
-        outputs = layer.skip * x + _times(states.to(x.dtype), read)
+        outputs = layer.skip * x + times(states.to(x.dtype), read)
         states, _ = linear_scan(carry, added.flip(1))
-        return outputs + _times(states.flip(1).to(x.dtype), read_back), (last,)
+        return outputs + times(states.flip(1).to(x.dtype), read_back), (last,)
 
 
 def folded(
@@ -177,7 +177,7 @@ def folded(
     return gain[:, None] * seen, *(each.mT for each in others)
 
 
-def _require_inputs(layer: RotRNNLayer, x: Tensor, state: LayerState | None) -> LayerState:
+def require_inputs(layer: SequenceLayer, x: Tensor, state: LayerState | None) -> LayerState:
     """Refuse what a layer cannot read, and give the state to start from.
 
     Raises:
@@ -194,5 +194,6 @@ def _require_inputs(layer: RotRNNLayer, x: Tensor, state: LayerState | None) -> 
     return state
 
 
-def _times(x: Tensor, matrix: Tensor) -> Tensor:
+def times(x: Tensor, matrix: Tensor) -> Tensor:
+    """The rows of ``x`` times the transposed matrix, in the type of ``x``."""
     return linear(x, matrix.to(x.dtype))

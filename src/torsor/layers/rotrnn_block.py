@@ -12,7 +12,11 @@ from torch.nn.functional import gelu
 from torsor.layers.full_precision import normal
 from torsor.layers.head_rotation import RotationStart
 from torsor.layers.rotrnn import BidirectionalRotRNNLayer, RotRNNLayer
-from torsor.layers.sequence_layer import LayerState
+from torsor.layers.sequence_layer import LayerState, SequenceLayer
+
+OneWayLayer = Callable[..., SequenceLayer]
+"""What makes a layer, from ``(width, dim, heads, start=..., generator=...)``: ``RotRNNLayer``, or ``DecayLayer`` as a
+plain linear recurrence in its place."""
 
 
 @final
@@ -34,13 +38,15 @@ class RotRNNBlock(nn.Module):
         width: of the residual stream.
         dim: of the state, a positive multiple of ``2 * heads``.
         heads: of the layer.
+        layer: what carries the state, where the block reads one way.
         bidirectional: read the sequence both ways, with a ``BidirectionalRotRNNLayer``.
         dropout: probability that a number is left out of what is added to the stream.
         start: of rates and angles.
         generator: of the initial values; None takes torch's global one.
 
     Raises:
-        ValueError: as ``RotRNNLayer``, or when ``dropout`` is no probability.
+        ValueError: as the layer, when ``dropout`` is no probability, or when another layer than RotRNN's is to
+            read both ways.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class RotRNNBlock(nn.Module):
         dim: int,
         heads: int,
         *,
+        layer: OneWayLayer = RotRNNLayer,
         bidirectional: bool = False,
         dropout: float = 0.0,
         start: RotationStart = RotationStart(),  # noqa: B008 - a frozen value
@@ -57,9 +64,11 @@ class RotRNNBlock(nn.Module):
         super().__init__()
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability, got {dropout}")
-        layer = BidirectionalRotRNNLayer if bidirectional else RotRNNLayer
+        if bidirectional and layer is not RotRNNLayer:
+            raise ValueError("layer must be RotRNNLayer where a block reads both ways, got another")
+        made = BidirectionalRotRNNLayer if bidirectional else layer
         self.bidirectional = bidirectional
-        self.recurrence = layer(width, dim, heads, start=start, generator=generator)
+        self.recurrence = made(width, dim, heads, start=start, generator=generator)
         self.norm = nn.LayerNorm(width)
         self.gate = nn.Linear(width, width)
         self.dropout = nn.Dropout(dropout)

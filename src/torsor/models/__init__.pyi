@@ -1,6 +1,8 @@
 from .group_rnn import GroupRNN as GroupRNN
 from .group_transformer import GroupTransformer as GroupTransformer
+from .gru import GRU as GRU
 from .hybrid import Hybrid as Hybrid
+from .icosahedral import icosahedral_tracker as icosahedral_tracker
 from .layered import LayeredModel as LayeredModel
 from .looped_transformer import Coda as Coda
 from .looped_transformer import LoopedTransformer as LoopedTransformer
@@ -12,6 +14,8 @@ from .oracle import Oracle as Oracle
 from .parcae import from_published as from_published
 from .parcae import parcae_transformer as parcae_transformer
 from .rotrnn import RotRNN as RotRNN
+from .snapped_rnn import SnappedRNN as SnappedRNN
+from .tanh_rnn import TanhRNN as TanhRNN
 from .transformer import Transformer as Transformer
 from .value_layers import AlignedValues as AlignedValues
 from .value_layers import PublishedValues as PublishedValues

@@ -11,6 +11,7 @@ from .held_out_text import Perplexity as Perplexity
 from .last_words import LastWords as LastWords
 from .last_words import LastWordScore as LastWordScore
 from .last_words import passages_of as passages_of
+from .list_ops import ListOps as ListOps
 from .packed_tokens import PackedTokens as PackedTokens
 from .proportion import Proportion as Proportion
 from .row_order import shuffled as shuffled

@@ -81,6 +81,9 @@ def _read(url: str, file: DataFile) -> bytes:
 
     try:
         with urlopen(url, timeout=_SECONDS) as response:
+            # a redirection must not lead to where anybody on the way can answer
+            if url.startswith("https://") and not response.geturl().startswith("https://"):
+                raise DataError(f"{url} leads to {response.geturl()}, which is not https")
             content = response.read(file.bytes + 1)
     except (OSError, HTTPException) as error:
         raise DataError(f"{url}: {' '.join(str(error).split()) or type(error).__name__}") from error

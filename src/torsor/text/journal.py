@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-from torsor.text.prepared_text import FORMAT, INDEX, JOURNAL
+from torsor.text.prepared_text import DIGEST, FORMAT, INDEX, JOURNAL, digest_of
 from torsor.text.shard_writer import ShardWriter
 from torsor.text.storage import DataError, disk_errors
 from torsor.text.writing import read_json, remove_leftovers, sync_folder, write_json
@@ -73,7 +73,8 @@ def finish(folder: Path, index: dict[str, Any]) -> None:
     Raises:
         ValueError: when the operating system refuses.
     """
-    write_json(folder / INDEX, {"format": FORMAT, **index})
+    content = {"format": FORMAT, **index}
+    write_json(folder / INDEX, {**content, DIGEST: digest_of(content)})
     _forget(folder)
 
 

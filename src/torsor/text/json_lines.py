@@ -45,6 +45,8 @@ class JsonLines(Source):
             found = json.loads(content.decode())
         except UnicodeDecodeError as error:
             raise DataError(f"{what} must be UTF-8, got byte 0x{content[error.start]:02x} at {error.start}") from error
+        except RecursionError as error:
+            raise DataError(f"{what} is no document: its brackets are too deep") from error
         except ValueError as error:
             raise DataError(f"{what} is not JSON: {error}") from error
         if not isinstance(found, dict) or self.field not in found:

@@ -30,6 +30,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
         if found.get("kind") == "characters":
             return CharacterTokenizer(str(found.get("symbols", "")))
         return BytePairs(found)
+    except (AttributeError, KeyError, IndexError, TypeError) as error:  # of a definition that is not shaped like one
+        raise DataError(f"{path} is no tokenizer: {error!r} was not expected") from error
     except ValueError as error:
         raise DataError(f"{path} is no tokenizer: {error}") from error
 

@@ -1,5 +1,7 @@
 """A folder of prepared text: tokens of training and validation, their tokenizer, and an index of checksums."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -11,6 +13,8 @@ from torsor.text.tokenizer import Tokenizer
 from torsor.text.writing import read_json
 
 INDEX, JOURNAL, TOKENIZER, FORMAT = "index.json", "preparing.json", "tokenizer.json", 1
+DIGEST = "sha256"
+_NAMES = {"format", "request", "tokenizer", "width", "parts", DIGEST}
 
 
 @final
@@ -56,6 +60,10 @@ class PreparedText:
             prepared = cls(folder, tokenizer := load_tokenizer(folder / TOKENIZER), parts, index)
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{folder / INDEX} is no whole index: {error!r} was not expected") from error
+        content = {name: value for name, value in index.items() if name != DIGEST}
+        # folders of before there was a checksum have none
+        if not index.keys() <= _NAMES or index.get(DIGEST) not in {None, digest_of(content)}:
+            raise DataError(f"{folder / INDEX} was altered: prepare {folder} again")
         if tokenizer.sha256 != expected:
             raise DataError(f"{folder / TOKENIZER} must have sha256 {expected}, got {tokenizer.sha256}: it was altered")
         if checksums:
@@ -114,6 +122,11 @@ class PreparedText:
             raise DataError(
                 f"vocabulary must be at least the {self.tokenizer.vocabulary} tokens of {self.folder}, got {vocabulary}"
             )
+
+
+def digest_of(index: dict[str, Any]) -> str:
+    """The SHA-256 of what an index says besides this, whatever the order and the spaces."""
+    return hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
 
 
 def _part(folder: Path, width: str, part: dict[str, Any]) -> TokenShards:

@@ -65,6 +65,11 @@ class TokenShards:
 
     def __post_init__(self) -> None:
         for shard in self.shards:
+            # an index that somebody else made must not have us read another of the user's files
+            if Path(shard.file).name != shard.file or shard.file in {"", ".", ".."} or "\0" in shard.file:
+                raise DataError(
+                    f"a shard of {self.folder} must be the name of a file, without a folder, got {shard.file!r}"
+                )
             path, expected = self.folder / shard.file, shard.tokens * WIDTHS[self.width].itemsize
             with disk_errors(f"read {path}"):
                 if not path.is_file():

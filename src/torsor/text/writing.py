@@ -55,6 +55,8 @@ def read_json(path: Path) -> Any:
         content = path.read_bytes()
     try:
         return json.loads(content.decode())
+    except RecursionError as error:
+        raise DataError(f"{path} is not JSON of this package: its brackets are too deep") from error
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}") from error
 

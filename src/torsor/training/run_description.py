@@ -58,8 +58,8 @@ class RunDescription:
 
     def to_json(self) -> dict[str, Any]:
         """The fields, the format first."""
-        content = {"format": self.format} | asdict(self)
-        return content | {"about": content["about"] | {DIGEST: _digest(content)}}
+        content: dict[str, Any] = {"format": self.format, **asdict(self)}
+        return {**content, "about": {**content["about"], DIGEST: _digest(content)}}
 
     @property
     def finished(self) -> bool:
@@ -117,6 +117,7 @@ def read_run(folder: Path) -> RunDescription:
         )
     _refuse_other_names(path, content, {field.name for field in fields(RunDescription)})
     kinds = {"experiment": str, "arguments": dict, "seed": int, "versions": dict, "status": str, "about": dict}
+    kinds |= {"threads": int, "dtype": str, "resumed_with": list}
     for name, kind in kinds.items():
         if not isinstance(content.get(name, kind()), kind):
             raise RunFolderError(f"{path} was altered: {name!r} must hold {kind.__name__}, got {content[name]!r}")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from time import perf_counter
 
@@ -12,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from torsor.tasks.base import IGNORED, Task
 from torsor.training.engine import Engine, SingleProcess
+from torsor.training.non_finite import first_non_finite, non_finite_parameter
 from torsor.training.plan import Plan
 from torsor.training.record import Record
 from torsor.training.state import TrainState
@@ -30,14 +32,18 @@ class NonFiniteLoss(ArithmeticError):  # noqa: N818 - it says what happened, and
         update: number of the update that was not made, 1 for the first.
         loss: its loss.
         gradient_norm: the norm of its gradient.
+        where: what was not finite first, in words: a parameter, the output of a module, a gradient.
     """
 
-    def __init__(self, update: int, loss: float, gradient_norm: float) -> None:
+    def __init__(self, update: int, loss: float, gradient_norm: float, where: str = "") -> None:
         self.update = update
         self.loss = loss
         self.gradient_norm = gradient_norm
+        self.where = where
+        first = f", not finite first in {where}" if where else ""
         super().__init__(
-            f"update {update} has loss {loss} and gradient norm {gradient_norm}; the parameters are those before it"
+            f"update {update} has loss {loss} and gradient norm {gradient_norm}{first}; "
+            "the parameters are those before it"
         )
 
 
@@ -69,7 +75,8 @@ def train(
     * two runs are bitwise equal, and so is a run that was saved and resumed;
     * the loss weighs every scored label equally, whatever sequence it stands in;
     * a batch in parts gives the loss and the gradient of the batch in one, up to rounding;
-    * an update with a loss or gradient that is not finite leaves parameters and moments as they were.
+    * an update with a loss or gradient that is not finite leaves parameters and moments as they were;
+    * the error names what was not finite first: a parameter, the output of a module, a gradient.
 
     Args:
         state: what moves; it is at the update of the latest record whenever the generator waits.
@@ -127,7 +134,18 @@ def train(
         # One wait for the device per update: both numbers must be seen before the step.
         loss_value, norm_value = torch.stack((engine.total(loss), norm)).tolist()
         if not (math.isfinite(loss_value) and math.isfinite(norm_value)):
-            raise NonFiniteLoss(state.update + 1, loss_value, norm_value)
+
+            def part_again(rows: slice, tokens: Tensor = tokens, targets: Tensor = targets) -> Tensor:
+                with engine.precision():
+                    logits = forward(model, engine.place(tokens[rows]), state.update, rows)
+                return _summed(logits, engine.place(targets[rows]))
+
+            if engine.processes > 1:  # a second pass would have to be made by all of them
+                where = non_finite_parameter(state.model)
+            else:
+                searched = (first_non_finite(model, partial(part_again, rows)) for rows in parts)
+                where = next(filter(None, searched), "")
+            raise NonFiniteLoss(state.update + 1, loss_value, norm_value, where)
         optimizer.step()
 
         state.update += 1

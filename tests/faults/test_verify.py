@@ -1,0 +1,134 @@
+"""Numbers that cannot lie: verified from checkpoints, of a known commit, and on the same data."""
+
+import json
+import random
+import subprocess
+from dataclasses import replace
+
+import pytest
+import torch
+
+from campaign_order import order
+from refusal import refused
+from torsor.cli.verify import verify_runs
+from torsor.experiments.run import carry_out
+from torsor.experiments.same_data import DATA
+from torsor.experiments.verifying import compare, provenances, verify
+from torsor.training import read_run
+from torsor.training.commit import UNKNOWN, commit_of, package_commit
+
+
+@pytest.fixture(autouse=True)
+def users_numerics():
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A table of two rows, carried out."""
+    torch.set_default_dtype(torch.float32)
+    torch.set_num_threads(1)
+    wanted, complete = order(tmp_path_factory.mktemp("tables"))
+    complete()
+    return wanted
+
+
+def test_every_row_comes_out_again_from_its_checkpoint_to_the_last_digit(made, capsys):
+    verify_runs(made, None)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert all(" values are equal  " in line for line in lines)
+    assert min(each.compared for each in verify(made)) > 20
+
+
+def test_a_number_that_was_changed_in_its_last_digit_is_found_and_its_row_named(made, capsys):
+    path = next(iter(verify(made))).path / "evaluation.json"
+    good = path.read_bytes()
+    scores = json.loads(good)
+    token = scores["depths"][0]["token"]
+    scores["depths"][0]["token"] = other = token * (1 + 2**-52) or 5e-324
+    path.write_text(json.dumps(scores))
+    try:
+        with pytest.raises(ArithmeticError, match=r"^1 of 2 runs do not come out again from their checkpoints$"):
+            verify_runs(made, None)
+    finally:
+        path.write_bytes(good)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"diagonal, seed 0: depths[0].token is stored as {other!r} and computed as {token!r}  ")
+    assert "values are equal" in second
+
+
+def test_a_table_without_finished_runs_has_nothing_to_verify(made, tmp_path):
+    with refused("has no finished run in .* to verify"):
+        verify_runs(replace(made, root=tmp_path), None)
+
+
+def test_values_are_compared_by_type_and_names_too():
+    assert [line for line in compare({"a": [1, {"b": 2.0}]}, {"a": [1, {"b": 2.0}]}) if line] == []
+    for one, other in (({"a": 1}, {"a": 1.0}), ({"a": 1}, {}), ({"a": 1}, {"a": 1, "b": None, "c": 0}), ([1], [1, 2])):
+        assert [line for line in compare(one, other) if line], (one, other)
+
+
+def test_every_run_of_a_table_says_what_its_numbers_rest_on(made):
+    told = provenances(made)
+    assert [each["row"] for each in told] == ["diagonal", "block decay, 2 groups"] or len(told) == 2
+    for each in told:
+        assert each["seed"] == 0
+        assert each["commit"] == package_commit()
+        assert each["versions"].keys() == {"torsor", "torch", "numpy", "python"}
+        assert each["data"] == "made from the seed, or not recorded"
+        assert len(each["weights_sha256"]) == 64
+        assert each["update"] == 12
+
+
+def test_a_commit_is_told_of_the_package_s_own_checkout_and_of_no_other_repository(tmp_path):
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        return subprocess.run(
+            ["git", "-C", tmp_path, *who, *arguments], capture_output=True, text=True, check=True
+        ).stdout
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "somebody's project")
+    assert commit_of(tmp_path) == UNKNOWN  # a repository, but not this package's
+    package = tmp_path / "src" / "torsor"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    git("add", ".")
+    git("commit", "-q", "-m", "the package")
+    head = git("rev-parse", "HEAD")[:12]
+    assert commit_of(tmp_path) == head
+    (package / "__init__.py").write_text("x = 1\n")
+    assert commit_of(tmp_path) == f"{head}-dirty"
+    assert commit_of(tmp_path / "src") == UNKNOWN
+    assert commit_of(tmp_path / "missing") == UNKNOWN
+
+
+# The same data
+
+
+def test_a_run_goes_on_with_the_same_data_or_not_at_all(tmp_path):
+    from torsor.experiments.catalogue import find
+
+    text = tmp_path / "text.txt"
+    chance = random.Random(0)
+    words = ["".join(chance.choices("abcdefghijklm", k=chance.randint(2, 7))) for _ in range(300)]
+    text.write_text(" ".join(chance.choices(words, k=4000)))
+    experiment = find("rotate-the-loop/language")
+    sizes = {"shrink": 32, "entries": 300, "context": 16, "batch": 4, "updates": 3, "positions": 200}
+    arguments = experiment.arguments(text=str(text), **sizes)
+
+    def run():
+        for _ in carry_out(experiment, arguments, tmp_path / "run", checkpoint_every=1):
+            break
+
+    run()
+    kept = json.loads((tmp_path / "run" / DATA).read_bytes())
+    assert kept.keys() == {"tokenizer_sha256", "training_sha256", "validation_sha256"}
+    run()
+    text.write_text(text.read_text().replace("ab", "ba"))
+    with refused(
+        "run holds a run on data with .*training_sha256=[0-9a-f]{64}, not [0-9a-f]{64}.*: bring the same data"
+    ):
+        run()
+    assert read_run(tmp_path / "run").status == "running"

@@ -1,0 +1,113 @@
+"""Extreme rates, frequencies, widths, depths and batches: right, or refused by one clear line."""
+
+import math
+
+import pytest
+import torch
+
+from cases import MODELS, TRANSITIONS
+from refusal import refused
+from torsor.maps import Diagonal, ScaledRotation
+from torsor.transitions import BlockConformal, BlockDecay, Cayley, Exponential, Householder
+
+CHARTS = {"Cayley": Cayley, "exponential": Exponential, "Householder": Householder}
+every_type = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+
+
+@every_type
+@pytest.mark.parametrize("scale", [1e-38, 1e-7, 0.5, 1 - 1e-7])
+@pytest.mark.parametrize("kind", [BlockDecay, BlockConformal])
+def test_a_rate_of_any_size_is_reached_and_has_a_finite_gradient(kind, scale, dtype):
+    torch.set_default_dtype(dtype)
+    transition = kind(8, groups=2, initial_scale=scale)
+    dense = transition().dense()
+    found = torch.linalg.matrix_norm(dense, ord=2).item()
+    # e^-t of a rounded t: the relative error of the scale is that of t times t
+    epsilon = torch.finfo(dtype).eps
+    assert found == pytest.approx(scale, rel=16 * epsilon * (1 - math.log(scale)))
+    assert found < 1 or scale > 1 - 2 * epsilon
+    transition().dense().square().sum().backward()
+    for name, parameter in transition.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, -0.5, math.nan, math.inf, 2.0])
+@pytest.mark.parametrize("kind", [BlockDecay, BlockConformal, *CHARTS.values()])
+def test_a_rate_outside_of_the_open_interval_is_refused(kind, scale):
+    with refused("^initial_scale must lie strictly between 0 and 1, got "):
+        kind(8, groups=1, initial_scale=scale)
+
+
+@every_type
+@pytest.mark.parametrize("frequency", [0.0, math.pi, 1e6, -1e6])
+def test_a_frequency_of_any_size_turns_as_far_as_its_rounded_number_says(frequency, dtype):
+    angle = torch.full((4,), frequency, dtype=dtype)
+    x = torch.randn(3, 8, dtype=dtype)
+    turned = ScaledRotation(torch.ones(4, dtype=dtype), angle)(x)
+    exact = float(angle[0])
+    first, second = x[..., 0::2].double(), x[..., 1::2].double()
+    expected = torch.stack(
+        (math.cos(exact) * first - math.sin(exact) * second, math.sin(exact) * first + math.cos(exact) * second), -1
+    ).flatten(-2)
+    assert (turned.double() - expected).abs().max() <= 16 * torch.finfo(dtype).eps * x.abs().max()
+    assert turned.norm().item() == pytest.approx(x.norm().item(), rel=16 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("width", [2, 4, 1024, 8192])
+def test_a_rotation_of_any_width_keeps_the_norm_up_to_its_scale(width):
+    transition = BlockConformal(width, groups=1, initial_scale=0.5)
+    x = torch.randn(2, width)
+    assert torch.allclose(transition()(x).norm(dim=-1), 0.5 * x.norm(dim=-1), rtol=1e-12)
+    decayed = BlockDecay(width, groups=width, initial_scale=0.5)()(x)
+    assert torch.allclose(decayed, 0.5 * x, rtol=1e-12)
+
+
+@pytest.mark.parametrize("width", [2, 3, 64, 512])
+@pytest.mark.parametrize("chart", CHARTS.values(), ids=CHARTS)
+def test_a_dense_chart_of_any_width_up_to_512_is_orthogonal(chart, width):
+    with torch.no_grad():
+        (matrix,) = chart(width).orthogonal()
+    assert (matrix @ matrix.T - torch.eye(width)).abs().max() < 1e-13 * max(8, width)
+
+
+@pytest.mark.parametrize("width", [0, 1, -2])
+@pytest.mark.parametrize("kind", [BlockConformal, *CHARTS.values()])
+def test_a_width_without_a_plane_is_refused(kind, width):
+    with refused(f"dim must be .*, got {width}$"):
+        kind(width, groups=1)
+
+
+@pytest.mark.parametrize("steps", [1, 1024])
+def test_a_map_applied_many_times_is_its_power(steps):
+    scale, angle = torch.full((4,), 1 - 1e-4), torch.linspace(0, math.pi, 4)
+    carry, x = ScaledRotation(scale, angle), torch.randn(2, 8)
+    state = x
+    for _ in range(steps):
+        state = carry(state)
+    power = ScaledRotation(scale**steps, angle * steps)(x)
+    assert (state - power).abs().max() < 1e-14 * (steps + 8) * x.abs().max()
+    decay = Diagonal(torch.full((8,), 1e-38))
+    assert decay(decay(x)).abs().max() < 1e-75
+
+
+@pytest.mark.parametrize("name", TRANSITIONS)
+@pytest.mark.parametrize("shape", [(0,), (0, 5), (5, 0)])
+def test_an_empty_batch_of_states_is_carried_to_an_empty_batch(name, shape):
+    transition = TRANSITIONS[name]()
+    x = torch.empty(*shape, transition.dim)
+    assert transition()(x).shape == x.shape
+    assert transition.input_map()(x).shape == x.shape
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_empty_batch_of_words_gives_empty_logits(name):
+    model = MODELS[name]()
+    logits = model(torch.empty(0, 4, dtype=torch.int64), steps=2)
+    assert logits.shape[:2] == (0, 4)
+
+
+@pytest.mark.parametrize("steps", [1, 1024])
+def test_a_looped_model_of_any_depth_gives_finite_logits(steps):
+    model = MODELS[next(iter(MODELS))]()
+    with torch.no_grad():
+        assert model(torch.tensor([[0, 1, 2]]), steps=steps).isfinite().all()
