@@ -100,10 +100,10 @@ def test_an_empty_batch_of_states_is_carried_to_an_empty_batch(name, shape):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_an_empty_batch_of_words_gives_empty_logits(name):
-    model = MODELS[name]()
-    logits = model(torch.empty(0, 4, dtype=torch.int64), steps=2)
-    assert logits.shape[:2] == (0, 4)
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0)])
+def test_a_batch_without_a_word_or_without_a_letter_is_refused_in_one_line(name, shape):
+    with refused("tokens must have shape .batch, length. with at least one token, got "):
+        MODELS[name]()(torch.empty(*shape, dtype=torch.int64), steps=2)
 
 
 @pytest.mark.parametrize("steps", [1, 1024])

@@ -64,6 +64,8 @@ def json_file(path: Path) -> object:
         return None
     try:
         return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError(f"{path} must be JSON of this package, got brackets that are too deep") from error
     except ValueError as error:
         raise ValueError(f"{path} must be JSON, got: {error}") from error
 
@@ -87,7 +89,7 @@ def json_lines(path: Path) -> list[dict[str, object]] | None:
     for number, line in enumerate(lines, start=1):
         try:
             found.append(an_object(json.loads(line)) if line.strip() else {})
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             # A run that was cut off while it wrote leaves half a line at the end; anywhere else it is damage.
             if number < len(lines):
                 raise ValueError(f"{path} must hold one JSON object a line, got at line {number}: {error}") from error
