@@ -313,7 +313,9 @@ def test_a_loss_that_is_not_finite_stops_with_the_update_s_number_and_keeps_the_
     monkeypatch.setattr(SampledDepth, "forward", poisoned)
     assert run(command) == 1
     error = capsys.readouterr().err
-    assert error == "torsor: update 8 has loss nan and gradient norm nan; the parameters are those before it\n"
+    where = "the loss, while the outputs of all modules are finite"
+    what = f"update 8 has loss nan and gradient norm nan, not finite first in {where}"
+    assert error == f"torsor: {what}; the parameters are those before it\n"
     described = json.loads((path / "run.json").read_text())
     assert described["checkpoint"]["update"] == 5
     assert described["status"].startswith("stopped: update 8 has loss nan")

@@ -11,7 +11,9 @@ sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
 
 from malformed import malformed
 
-from tiny_training import complete
+from refusal import refused
+from tiny_training import complete, open_run
+from torsor.cli import main
 from torsor.report import write_report
 from torsor.text import BytePairRecipe, CharacterTokenizer, JsonLines, Preparation, PreparedText, load_tokenizer
 from torsor.training import read_run
@@ -58,6 +60,26 @@ def test_a_run_file_of_any_shape_is_read_or_refused_in_one_line(run):
         described.check_same_run(run, described.experiment, described.arguments, described.seed)
 
     every_shape_is_answered(run / "run.json", read)
+
+
+def test_a_name_that_breaks_the_line_is_shown_on_one(run):
+    content = json.loads((run / "run.json").read_bytes())
+    del content["about"]["sha256"]
+    (run / "run.json").write_text(json.dumps(content | {"a\nb": 1}))
+    with refused(r"run.json was altered: missing or unexpected 'a\\nb'$"):
+        read_run(run)
+    content["arguments"]["a\nb"] = 1
+    (run / "run.json").write_text(json.dumps(content))
+    with refused(r"holds a run with 'a\\nb'=1, not unset: "):
+        open_run(run)
+
+
+@pytest.mark.parametrize("command", ["report {}", "measure {}", "export {} --to hf", "data verify {}", "track {}"])
+def test_a_path_that_no_folder_takes_is_one_line(command, capsys):
+    with pytest.raises(SystemExit) as ending:
+        main(command.format("x" * 300).split())
+    assert ending.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["run.json", "evaluation.json"])

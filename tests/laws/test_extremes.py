@@ -15,7 +15,7 @@ every_type = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], id
 
 
 @every_type
-@pytest.mark.parametrize("scale", [1e-38, 1e-7, 0.5, 1 - 1e-7])
+@pytest.mark.parametrize("scale", [1e-38, 1e-15, 4e-10, 1e-7, 0.5, 1 - 1e-7])
 @pytest.mark.parametrize("kind", [BlockDecay, BlockConformal])
 def test_a_rate_of_any_size_is_reached_and_has_a_finite_gradient(kind, scale, dtype):
     torch.set_default_dtype(dtype)

@@ -402,7 +402,7 @@ def test_a_batch_without_a_scored_label_is_refused():
 # --- numbers that are not finite ----------------------------------------------------------------------------------
 
 
-WHOLE_LOSS = "the loss, of logits that are all finite"
+WHOLE_LOSS = "the loss, while the outputs of all modules are finite"
 
 
 def bad_loss(model, tokens, update, rows):

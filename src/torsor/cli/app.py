@@ -77,6 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _leave(str(error), FAILURE)
     except (ValueError, ImportError) as error:
         _leave(str(error), MISTAKE)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # what no command has foreseen, such as a name that is too long for a folder
+        _leave(f"{error.strerror or type(error).__name__}: {str(error.filename or '')[:80]!r}", MISTAKE)
     except KeyboardInterrupt:
         typed = list(sys.argv[1:] if arguments is None else arguments)
         resumes = any(typed[: len(words)] == words for words in RESUMABLE)

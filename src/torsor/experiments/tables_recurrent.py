@@ -11,19 +11,20 @@ _SOLVED = {length: Published(0.995) for length in _SHORT}  # printed as "at leas
 
 S3 = Table(
     "recurrent/s3",
-    "S3, learned at length 128, some 18,000 parameters each. The paper's numbers are lower bounds: at least 0.995.",
+    "S3, learned at length 128, some 30,000 parameters each. The paper's numbers are lower bounds: at least 0.995.",
     "recurrent/s3",
     "recurrent-s3",
     (
-        Row("M²RNN", {"model": "m2rnn", "width": 64}, _SOLVED),
-        Row("GRU", {"model": "gru", "width": 72}, _SOLVED),
-        Row("LSTM", {"model": "lstm", "width": 62}),
-        Row("RotRNN", {"model": "rotrnn", "width": 52, "layers": 2, "heads": 13}),
-        Row("OSM-RNN on O(16)", {"model": "group-rnn", "width": 16}),
+        Row("M²RNN", {"model": "m2rnn", "width": 32}, _SOLVED),
+        Row("GRU", {"model": "gru", "width": 96}, _SOLVED),
+        Row("LSTM", {"model": "lstm", "width": 82}),
+        Row("RotRNN", {"model": "rotrnn", "width": 48, "layers": 4, "heads": 12}),
+        Row("OSM-RNN on O(18)", {"model": "group-rnn", "width": 18}),
     ),
     (*_SHORT, "65,536 streamed"),
     reading=AccuracyByLength(),
-    tuning=Tuning("learning_rate", (2e-3, 5e-3, 1e-2), share=0.5),
+    # no share: a trial that ends before M²RNN leaves its plateau tells nothing
+    tuning=Tuning("learning_rate", (2e-3, 5e-3, 1e-2)),
 )
 
 LIST_OPS = Table(

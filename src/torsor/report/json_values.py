@@ -11,7 +11,11 @@ def a_number(value: object) -> float | None:
     """A finite number, or None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return float(value) if math.isfinite(value) else None
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number that no float holds
+        return None
+    return number if math.isfinite(number) else None
 
 
 def a_whole(value: object) -> int | None:

@@ -57,6 +57,7 @@ class PreparedText:
         try:
             width, expected = index["width"], str(index["tokenizer"]["sha256"])
             parts = {name: _part(folder, width, part) for name, part in index["parts"].items()}
+            parts["training"]  # there is no text without one
             prepared = cls(folder, tokenizer := load_tokenizer(folder / TOKENIZER), parts, index)
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{folder / INDEX} is no whole index: {error!r} was not expected") from error

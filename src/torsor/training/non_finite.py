@@ -54,7 +54,7 @@ def first_non_finite(model: nn.Module, loss: Callable[[], Tensor]) -> str:
         if forward:  # the hooks of inner modules are called first
             return forward[0]
         if not _finite(value):
-            return "the loss, of logits that are all finite" if value.numel() else ""
+            return "the loss, while the outputs of all modules are finite"
         model.zero_grad()
         value.backward()
     finally:

@@ -84,7 +84,7 @@ class RunDescription:
             )
         held, wanted = self.arguments | {"seed": self.seed}, dict(arguments) | {"seed": seed}
         differences = [
-            f"{name}={_shown(held, name)}, not {_shown(wanted, name)}"
+            f"{_named(name)}={_shown(held, name)}, not {_shown(wanted, name)}"
             for name in held | wanted
             if _shown(held, name) != _shown(wanted, name)
         ]
@@ -174,7 +174,9 @@ def _digest(content: Mapping[str, Any]) -> str:
 def _refuse_other_names(path: Path, content: Any, names: set[str]) -> None:
     if not isinstance(content, dict) or content.keys() != names:
         found = content.keys() if isinstance(content, dict) else set()
-        raise RunFolderError(f"{path} was altered: missing or unexpected {', '.join(sorted(names ^ found))}")
+        raise RunFolderError(
+            f"{path} was altered: missing or unexpected {', '.join(map(_named, sorted(names ^ found)))}"
+        )
 
 
 @cache
@@ -183,6 +185,11 @@ def _version(distribution: str) -> str:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return "not installed"
+
+
+def _named(name: str) -> str:
+    """A name as it is, where it stays on its line."""
+    return name if name.isprintable() else repr(name)
 
 
 def _shown(arguments: Mapping[str, Any], name: str) -> str:

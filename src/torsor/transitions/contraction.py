@@ -47,7 +47,8 @@ class Contraction(nn.Module):
 
     def timestep(self) -> Float[Tensor, "groups"]:
         r""":math:`\Delta_g`, positive, without unit."""
-        return softplus(self.raw_timestep)
+        # beyond torch's own threshold of 20 a softplus is cut to its argument, off by 2e-9: too much for float64
+        return softplus(self.raw_timestep, threshold=40.0)
 
     def rate(self) -> Float[Tensor, "groups"]:
         r""":math:`a_g`, positive, per unit of :math:`\Delta`."""
