@@ -83,7 +83,7 @@ MUTANTS = (
     *of(
         "transitions/contraction.py",
         TRANSITIONS,
-        ("softplus(self.raw_timestep)", "self.raw_timestep.exp()"),
+        ("softplus(self.raw_timestep, threshold=40.0)", "self.raw_timestep.exp()"),
         ("self.log_rate.exp()", "softplus(self.log_rate)"),
         ("(-torch.expm1(-timestep)).log()", "torch.expm1(-timestep).abs()"),
     ),
