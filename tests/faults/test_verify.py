@@ -4,16 +4,20 @@ import json
 import random
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from campaign_order import order
 from refusal import refused
+from torsor.cli.paper_table import print_grid, print_markdown
 from torsor.cli.verify import verify_runs
+from torsor.experiments.provenance import provenances
 from torsor.experiments.run import carry_out
+from torsor.experiments.run_table import results
 from torsor.experiments.same_data import DATA
-from torsor.experiments.verifying import compare, provenances, verify
+from torsor.experiments.verifying import compare, verify
 from torsor.training import read_run
 from torsor.training.commit import UNKNOWN, commit_of, package_commit
 
@@ -79,6 +83,22 @@ def test_every_run_of_a_table_says_what_its_numbers_rest_on(made):
         assert each["data"] == "made from the seed, or not recorded"
         assert len(each["weights_sha256"]) == 64
         assert each["update"] == 12
+        assert each["parameters"] > 1000
+        timing = (Path(each["path"]) / "timing.jsonl").read_text().splitlines()
+        assert len(timing) == 12
+        assert each["seconds"] == pytest.approx(sum(json.loads(line)["seconds"] for line in timing), rel=1e-12)
+
+
+def test_a_table_prints_what_was_tuned_and_what_its_runs_cost(made, capsys):
+    content, runs = results(made), provenances(made)
+    runs = [{**run, "seconds": 60.0 * (1 + place)} for place, run in enumerate([*runs, *runs])]
+    for show in (print_grid, print_markdown):
+        show(made.table, content, runs)
+        shown = capsys.readouterr().out
+        for row in (row["row"] for row in content):
+            low, high = (place + 1 for place, run in enumerate(runs) if run["row"] == row)
+            parameters = f"{runs[low - 1]['parameters']:,} parameters"
+            assert f"{row}: {parameters}; {low} to {high} minutes of training a run, threads: 1" in shown, shown
 
 
 def test_a_commit_is_told_of_the_package_s_own_checkout_and_of_no_other_repository(tmp_path):

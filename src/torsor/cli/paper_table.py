@@ -1,7 +1,7 @@
 """A paper's table as it is printed: on a terminal, and as Markdown."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,12 +10,13 @@ from rich.table import Table as Grid
 from torsor.experiments.table import Table
 
 
-def print_grid(table: Table, content: list[dict[str, Any]]) -> None:
+def print_grid(table: Table, content: list[dict[str, Any]], runs: Sequence[dict[str, Any]]) -> None:
     """The paper's numbers and ours in columns, then what they are and the command of each row.
 
     Args:
         table: the table.
         content: what ``results`` gives.
+        runs: what ``provenances`` gives.
     """
     grid = Grid(*_heads(table), box=None, pad_edge=False)
     for line in _lines(table, content):
@@ -24,16 +25,19 @@ def print_grid(table: Table, content: list[dict[str, Any]]) -> None:
     console.print(table.summary)
     console.print(grid)
     console.print()
-    for line in _notes(table, content):
+    for line in (_legend(table), *(f"  {note}" for note in _notes(table, content, runs)), "Commands:"):
         console.print(line, soft_wrap=True)
+    for row in content:
+        console.print(f"  {row['command']}", soft_wrap=True)
 
 
-def print_markdown(table: Table, content: list[dict[str, Any]]) -> None:
+def print_markdown(table: Table, content: list[dict[str, Any]], runs: Sequence[dict[str, Any]]) -> None:
     """The same as Markdown, the commands in a block of code.
 
     Args:
         table: the table.
         content: what ``results`` gives.
+        runs: what ``provenances`` gives.
     """
     heads = _heads(table)
     print(table.summary, "", sep="\n")
@@ -41,8 +45,7 @@ def print_markdown(table: Table, content: list[dict[str, Any]]) -> None:
     for line in _lines(table, content):
         print(f"| {' | '.join(line)} |")
     print()
-    (legend, *tuned) = _notes(table, content)[: 1 + sum("tuning" in row for row in content)]
-    print(legend, *(f"- {each.strip()}" for each in tuned), sep="\n")
+    print(_legend(table), "", *(f"- {note}" for note in _notes(table, content, runs)), sep="\n")
     print("", "```", *(row["command"] for row in content), "```", sep="\n")
 
 
@@ -92,16 +95,35 @@ def _lines(table: Table, content: list[dict[str, Any]]) -> Iterator[tuple[str, .
             )
 
 
-def _notes(table: Table, content: list[dict[str, Any]]) -> list[str]:
-    """What the scores are, what was tuned, and the commands."""
-    legend = f"{table.reading.legend}; ± is half of Student's 95 % interval over seeds."
-    tuned = [f"  {row['row']}: {_tuned(row['tuning'])}" for row in content if "tuning" in row]
-    return [legend, *tuned, "Commands:", *(f"  {row['command']}" for row in content)]
+def _legend(table: Table) -> str:
+    return f"{table.reading.legend}; ± is half of Student's 95 % interval over seeds."
 
 
-def _tuned(tuning: dict[str, Any]) -> str:
+def _notes(table: Table, content: list[dict[str, Any]], runs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """For each row what was tuned, and what its runs cost."""
+    for row in content:
+        own = [run for run in runs if run["row"] == row["row"]]
+        said = [_tuned(table, row["tuning"])] if "tuning" in row else []
+        said += [_cost(own)] if own else []
+        if said:
+            yield f"{row['row']}: {'; '.join(said)}"
+
+
+def _cost(runs: Sequence[dict[str, Any]]) -> str:
+    """Parameters and minutes of a row's runs; rows of one table are runs of one machine and compare."""
+    minutes = [run["seconds"] / 60 for run in runs if run["seconds"] is not None]
+    parameters = " or ".join(sorted({f"{run['parameters']:,}" for run in runs if run["parameters"] is not None}))
+    said = [f"{parameters} parameters"] if parameters else []
+    if minutes:
+        low, high = f"{min(minutes):.3g}", f"{max(minutes):.3g}"
+        threads = " or ".join(sorted({str(run["threads"]) for run in runs}))
+        said.append(f"{low if low == high else f'{low} to {high}'} minutes of training a run, threads: {threads}")
+    return "; ".join(said)
+
+
+def _tuned(table: Table, tuning: dict[str, Any]) -> str:
     tried = ", ".join(
-        f"{each['value']} ({'not run' if each['merit'] is None else format(each['merit'], '.3f')})"
+        f"{each['value']} ({'not run' if each['merit'] is None else table.reading.told(each['merit'])})"
         for each in tuning["trials"]
     )
     chosen = "not chosen yet" if tuning["chosen"] is None else f"{tuning['chosen']}"

@@ -56,8 +56,8 @@ def table(
     """
     from torsor.cli.progress import follow
     from torsor.experiments.machine import prepare_machine
+    from torsor.experiments.provenance import provenances
     from torsor.experiments.run_table import Order, complete, results
-    from torsor.experiments.verifying import provenances
 
     if not name:
         raise ValueError(f"name a table: torsor table TABLE; there are: {', '.join(TABLES)}")
@@ -83,6 +83,6 @@ def table(
     if as_json:
         print(json.dumps(whole))
         return
-    (print_markdown if as_markdown else print_grid)(found, content)
+    (print_markdown if as_markdown else print_grid)(found, content, whole["runs"])
     if "robustness" in whole:
         print_robustness(found, whole["robustness"])

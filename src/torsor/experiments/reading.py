@@ -51,6 +51,10 @@ class Reading(ABC):
         It must not rest on what the table calls a test.
         """
 
+    def told(self, merit: float) -> str:
+        """A merit as it is printed: the number that a reader knows it by."""
+        return f"{merit:{self.number}}"
+
 
 @final
 @dataclass(frozen=True)
@@ -99,6 +103,10 @@ class BitsPerCharacter(Reading):
     def merit(self, run: Path) -> float:
         """Minus the bits of the validation text."""
         return -evaluation(run)["validation"]["bits_per_character"]
+
+    def told(self, merit: float) -> str:
+        """The bits of the validation text."""
+        return f"{-merit:{self.number}}"
 
 
 @final

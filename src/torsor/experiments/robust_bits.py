@@ -36,6 +36,10 @@ class BitsOrDiverged(Reading):
         bits = self.cells(run)[0].values["bits"]
         return float("-inf") if bits is None else -bits
 
+    def told(self, merit: float) -> str:
+        """The bits of the validation text; inf for a run that diverged."""
+        return f"{-merit:{self.number}}"
+
 
 def robustness(
     table: Table, content: Sequence[Mapping[str, Any]], column: str, limit: float = LIMIT

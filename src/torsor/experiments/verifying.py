@@ -11,10 +11,9 @@ import torch
 from torsor.experiments.machine import find_device
 from torsor.experiments.run import EVALUATION, glances, rebuild
 from torsor.experiments.run_table import Order, finished_runs
-from torsor.experiments.same_data import data_of, require_data
+from torsor.experiments.same_data import require_data
 from torsor.experiments.study import RecallingExamination
-from torsor.training import load_weights, read_run
-from torsor.training.commit import UNKNOWN
+from torsor.training import load_weights
 from torsor.training.durable import read_json
 
 _SHOWN = 3
@@ -94,31 +93,3 @@ def compare(stored: Any, computed: Any, where: str = "") -> Iterator[str]:
     else:
         equal = type(stored) is type(computed) and stored == computed
         yield "" if equal else f"{where} is stored as {stored!r} and computed as {computed!r}"
-
-
-def provenances(order: Order) -> list[dict[str, Any]]:
-    """For every finished run of a table its row, its folder and what ``provenance`` says."""
-    return [{"row": row, "path": str(path)} | provenance(path) for row, _, path in finished_runs(order)]
-
-
-def provenance(path: Path) -> dict[str, Any]:
-    """What a run's numbers rest on: seed, commit, versions, data and the checkpoint that was examined.
-
-    Args:
-        path: a run folder.
-
-    Raises:
-        RunFolderError: when it is none, or damaged.
-    """
-    described = read_run(path)
-    return {
-        "seed": described.seed,
-        "commit": described.about.get("commit", UNKNOWN),
-        "versions": described.versions,
-        "threads": described.threads,
-        "device": described.about.get("device", "cpu"),
-        "resumed_with": described.resumed_with,
-        "data": data_of(path),
-        "update": None if described.checkpoint is None else described.checkpoint.update,
-        "weights_sha256": None if described.checkpoint is None else described.checkpoint.files["model.safetensors"],
-    }
