@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torsor.experiments.robust_bits import robustness
 from torsor.experiments.run_table import Order, complete, results, run_path
 from torsor.experiments.subgroups import model_of
 from torsor.experiments.tables_subgroups import RATES
+from torsor.experiments.tuning import Tuning
 from torsor.models import GroupTransformer
 from torsor.training import NonFiniteLoss, read_run
 from torsor.training.muon import MuonAdamW
@@ -142,6 +144,20 @@ def test_a_table_that_admits_no_divergence_still_stops_at_one(tmp_path):
             Order(table, table.rows[:1], "laptop", 1, tmp_path, given={**SHORT, "learning_rate": 1e30, "clip": 1e30}),
             _silently,
         )
+
+
+def test_a_trial_that_diverges_loses_and_is_not_run_again_and_nothing_is_chosen_where_all_do(tmp_path):
+    table, ran = find_table("subgroups/2"), []
+    for rates, chosen in (((1e30, 1e-3), 1e-3), ((1e30, 1e29), None)):
+        wild = replace(table, tuning=Tuning("learning_rate", rates, share=0.5))
+        order = Order(wild, table.rows[:1], "laptop", 1, tmp_path, tuned=True, given={**SHORT, "clip": 1e30})
+        complete(order, lambda updates, path: (ran.append(path.name), _silently(updates, path)))
+        (content,) = results(order)
+        assert content["tuning"]["chosen"] == chosen
+        assert [trial["diverged"] for trial in content["tuning"]["trials"]] == [rate > 1 for rate in rates]
+        json.dumps(content, allow_nan=False)
+    assert [name for name in ran if not name.endswith("-100")] == [f"{table.rows[0].folder}-learning_rate=0.001-0"]
+    assert len(ran) == 4  # the one at 1e30 once
 
 
 def test_best_spread_and_share_of_diverged_runs_are_those_of_the_numbers():

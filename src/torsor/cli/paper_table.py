@@ -122,12 +122,15 @@ def _cost(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def _tuned(table: Table, tuning: dict[str, Any]) -> str:
-    tried = ", ".join(
-        f"{each['value']} ({'not run' if each['merit'] is None else table.reading.told(each['merit'])})"
-        for each in tuning["trials"]
-    )
+    tried = ", ".join(f"{each['value']} ({_trial(table, each)})" for each in tuning["trials"])
     chosen = "not chosen yet" if tuning["chosen"] is None else f"{tuning['chosen']}"
     return f"{tuning['argument']} {chosen}, of {tried} by seed {tuning['seed']}"
+
+
+def _trial(table: Table, trial: dict[str, Any]) -> str:
+    if trial["diverged"]:
+        return "diverged"
+    return "not run" if trial["merit"] is None else table.reading.told(trial["merit"])
 
 
 def _counted(cell: dict[str, Any], headline: dict[str, Any], number: str) -> str:

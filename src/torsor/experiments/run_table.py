@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, final
 
@@ -80,6 +81,12 @@ class _Run:
         return run_path(self.order.root, self.order.table, self.row, self.order.scale, self.seed, self.chosen)
 
     @property
+    def may_diverge(self) -> bool:
+        """Whether a number that is not finite is a result: of a trial always, of a run where the reading says so."""
+        is_trial = self.order.tuned and self.seed == self.order.tuning.seed
+        return is_trial or self.order.table.reading.admits_divergence
+
+    @property
     def _wanted(self) -> dict[str, Any]:
         shared = self.order.table.presets.get(self.order.scale, {})
         return {**shared, **self.row.arguments, **self.chosen, "seed": self.seed, **self.order.given}
@@ -105,7 +112,7 @@ class _Run:
 
     def is_finished(self) -> bool:
         """Whether it is there and has ended, or diverged where that is a result; one of other arguments is refused."""
-        if not (is_finished(self.path) or (self.order.table.reading.admits_divergence and _has_diverged(self.path))):
+        if not (is_finished(self.path) or (self.may_diverge and has_diverged(self.path))):
             return False
         wanted = as_json(self.arguments)
         read_run(self.path).check_same_run(self.path, self.order.table.experiment, wanted, self.seed)
@@ -125,7 +132,8 @@ def is_finished(path: Path) -> bool:
     return (path / "run.json").is_file() and read_run(path).finished
 
 
-def _has_diverged(path: Path) -> bool:
+def has_diverged(path: Path) -> bool:
+    """Whether a run is there and met a number that is not finite."""
     return (path / "run.json").is_file() and read_run(path).status.startswith(STOPPED)
 
 
@@ -147,7 +155,9 @@ def complete(order: Order, follow: Callable[[Updates, Path], None]) -> None:
                 _carry_out(_Run(order, row, order.tuning.seed, chosen), follow)
     for seed in range(order.seeds):
         for row in order.rows:
-            _carry_out(_Run(order, row, seed, _chosen(order, row) or {}), follow)
+            chosen = _chosen(order, row)
+            if chosen is not None:  # it is where every trial diverged
+                _carry_out(_Run(order, row, seed, chosen), follow)
 
 
 def _carry_out(run: _Run, follow: Callable[[Updates, Path], None]) -> None:
@@ -157,13 +167,18 @@ def _carry_out(run: _Run, follow: Callable[[Updates, Path], None]) -> None:
         try:
             follow(updates, run.path)
         except (NonFiniteLoss, NonFiniteLogitsError):
-            if not run.order.table.reading.admits_divergence:
+            if not run.may_diverge:
                 raise
 
 
 def _merits(order: Order, row: Row) -> tuple[float | None, ...]:
+    """Of each trial of a row; None for one that is missing, minus infinity for one that diverged."""
     trials = [_Run(order, row, order.tuning.seed, chosen) for chosen in order.tuning.trials()]
-    return tuple(order.table.reading.merit(trial.path) if trial.is_finished() else None for trial in trials)
+    return tuple(_merit(trial) if trial.is_finished() else None for trial in trials)
+
+
+def _merit(trial: _Run) -> float:
+    return -inf if has_diverged(trial.path) else trial.order.table.reading.merit(trial.path)
 
 
 def _chosen(order: Order, row: Row) -> dict[str, Any] | None:
@@ -223,7 +238,10 @@ def _tuned(order: Order, row: Row, chosen: Mapping[str, Any] | None) -> dict[str
     return {
         "argument": order.tuning.argument,
         "seed": order.tuning.seed,
-        "trials": [{"value": value, "merit": merit} for value, merit in merits],
+        "trials": [
+            {"value": value, "merit": None if merit == -inf else merit, "diverged": merit == -inf}
+            for value, merit in merits
+        ],
         "chosen": None if chosen is None else chosen[order.tuning.argument],
     }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any, final
 
 
@@ -12,7 +13,8 @@ class Tuning:
 
     Each row is run once with every value and takes the value whose run has the largest merit
     (``Reading.merit``); among equals the one named first. All rows have the same number of trials of
-    the same length, and no trial is among the runs of the table.
+    the same length, and no trial is among the runs of the table. A trial that diverges has the least of all
+    merits.
 
     Args:
         argument: of the experiment.
@@ -33,8 +35,8 @@ class Tuning:
             yield {self.argument: value}
 
     def choice(self, merits: tuple[float | None, ...]) -> Any | None:
-        """The value with the largest merit; None while a trial is missing."""
+        """The value with the largest merit; None while a trial is missing, and where all of them diverged."""
         known = [merit for merit in merits if merit is not None]
-        if len(known) < len(self.values):
+        if len(known) < len(self.values) or max(known) == -inf:
             return None
         return self.values[known.index(max(known))]
