@@ -16,6 +16,7 @@ from torsor.experiments.subgroups import model_of
 from torsor.experiments.tables_subgroups import RATES
 from torsor.experiments.tuning import Tuning
 from torsor.models import GroupTransformer
+from torsor.tasks.corpus import SPLITS
 from torsor.training import NonFiniteLoss, read_run
 from torsor.training.muon import MuonAdamW
 
@@ -26,7 +27,7 @@ SHORT = {**TINY, "width": 4}
 @pytest.fixture(autouse=True)
 def made_texts(monkeypatch):
     torch.set_default_dtype(torch.float32)
-    monkeypatch.setattr("torsor.text.texts_of", lambda _: (made(2000),))
+    monkeypatch.setattr("torsor.text.texts_of", lambda _: (made(4000),))
 
 
 def _count(row, table):
@@ -144,6 +145,18 @@ def test_a_table_that_admits_no_divergence_still_stops_at_one(tmp_path):
             Order(table, table.rows[:1], "laptop", 1, tmp_path, given={**SHORT, "learning_rate": 1e30, "clip": 1e30}),
             _silently,
         )
+
+
+def test_trials_of_tiny_shakespeare_are_scored_on_text_that_no_number_of_its_table_rests_on(tmp_path):
+    table, cuts = find_table("subgroups/2"), []
+    tuning = replace(table.tuning, values=(1e-3,))
+    given = {name: value for name, value in SHORT.items() if name not in ("split", "learning_rate")}
+    order = Order(replace(table, tuning=tuning), table.rows[:1], "laptop", 1, tmp_path, tuned=True, given=given)
+    complete(order, lambda updates, path: (_silently(updates, path), cuts.append(read_run(path).arguments["split"])))
+    assert cuts == ["80-10-10", "90-5-5"]
+    assert "--split 90-5-5" in results(order)[0]["command"]
+    shares = {split: SPLITS[split] for split in cuts}
+    assert shares["80-10-10"][1] <= shares["90-5-5"][0]  # its validation text ends where the table's begins
 
 
 def test_a_trial_that_diverges_loses_and_is_not_run_again_and_nothing_is_chosen_where_all_do(tmp_path):

@@ -10,6 +10,7 @@ import torch
 import torsor.text
 from torsor.cli import main
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES
+from torsor.experiments.run import load
 from torsor.experiments.run_table import Order, complete, results
 
 SYMBOLS = "abcdefgh \n"
@@ -29,7 +30,7 @@ def made(characters: int, seed: int = 0) -> str:
 @pytest.fixture(autouse=True)
 def made_texts(monkeypatch):
     torch.set_default_dtype(torch.float32)
-    texts = {"tiny-shakespeare": (made(2000),), "penn-treebank": (made(1600), made(200, 1), made(200, 2))}
+    texts = {"tiny-shakespeare": (made(4000),), "penn-treebank": (made(1600), made(200, 1), made(200, 2))}
     monkeypatch.setattr(torsor.text, "texts_of", texts.__getitem__)
 
 
@@ -74,9 +75,35 @@ def test_a_character_run_records_text_split_hash_and_how_it_was_scored(model, tm
         assert f"{content[part]['bits_per_character']:.4f}" in out
     carried = "carried" in content["test"]["protocol"]
     assert carried == (model in {"lstm", "group-rnn"})
+    drawn = (path / "generated.json").read_bytes()
+    sample = json.loads(drawn)
+    assert sample["prompt"] == held_out(path)[:32]
+    assert len(sample["text"]) == sample["tokens"] == 300
+    assert set(sample["text"]) <= set(SYMBOLS)
+    (path / "generated.json").unlink()
+    assert run(f"measure {path}") == 0
+    assert sample["text"] in capsys.readouterr().out
+    assert run(f"measure {path} --json") == 0
+    assert json.loads(capsys.readouterr().out) == {"generated": sample}
+    assert (path / "generated.json").read_bytes() == drawn
     assert not (path / "geometry.json").exists()
-    assert run(f"measure {path}") == 2
-    assert "must hold a model with a transition" in capsys.readouterr().err
+
+
+def held_out(path):
+    """The validation text of a run, as far as its first window goes."""
+    task = load(path).task
+    return task.decode(task.evaluation(1).tokens[0])
+
+
+def test_another_seed_or_another_model_writes_another_text(tmp_path):
+    texts = []
+    for options in ("--seed 0 --updates 4", "--seed 0 --updates 4", "--seed 1 --updates 4", "--seed 0 --updates 3"):
+        path = tmp_path / str(len(texts))
+        command = f"train subgroups/tiny-shakespeare-recurrent --width 4 --context 8 {options} --batch 4 --warmup 1"
+        assert run(f"{command} --threads 1 --out {path}") == 0
+        texts.append(json.loads((path / "generated.json").read_text())["text"])
+    assert texts[0] == texts[1]
+    assert len(set(texts)) == 3
 
 
 def test_a_character_run_that_is_interrupted_ends_as_if_nobody_had(tmp_path, monkeypatch):
@@ -95,7 +122,7 @@ def test_a_character_run_that_is_interrupted_ends_as_if_nobody_had(tmp_path, mon
     assert run(f"{command} --out {tmp_path / 'cut'}") == 130
     monkeypatch.setattr(WholePass, "forward", sound)
     assert run(f"{command} --out {tmp_path / 'cut'}") == 0
-    for file in ("metrics.jsonl", "evaluation.json", "checkpoint/model.safetensors"):
+    for file in ("metrics.jsonl", "evaluation.json", "generated.json", "checkpoint/model.safetensors"):
         assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
 
 

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from torsor.experiments.experiment import nearest
 from torsor.tasks import TokenStream
 from torsor.text import DATASETS, BytePairRecipe, CharacterTokenizer, PreparedText, Tokenizer, read_text, texts_of
 
@@ -73,7 +74,8 @@ def language_data(text: str, entries: int) -> LanguageData:
     if path.is_file():
         return _small(path.name, read_text(path), entries)
     if text not in DATASETS:
-        raise ValueError(f"text must be a data set, a text file or a prepared folder, got {text!r}")
+        hint = nearest(text, DATASETS)
+        raise ValueError(f"text must be a data set, a text file or a prepared folder, got {text!r}{hint}")
     return _small(text, "".join(texts_of(text)), entries)
 
 

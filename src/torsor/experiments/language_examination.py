@@ -41,6 +41,10 @@ class LanguageExamination(Examination):
         )
         return {"steps": self.trained_steps, "perplexity": found[self.trained_steps].value}
 
+    @property
+    def tokens(self) -> int:
+        return self.held_out.rows * self.held_out.context + (self.last_words.tokens if self.last_words else 0)
+
     def evaluate(self, model: nn.Module, update: int) -> dict[str, Any]:
         """The text, the mean depth of training, and for each depth perplexity and, if wanted, LAMBADA."""
         perplexities = _scored(

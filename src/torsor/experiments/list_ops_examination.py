@@ -59,6 +59,10 @@ class ListOpsExamination(Examination):
         answers, truth = self._answers(model, batch, update), _values(batch)
         return {"accuracy": float((answers == truth).double().mean())}
 
+    @property
+    def tokens(self) -> int:
+        return 2 * self.expressions * self.task.longest
+
     def evaluate(self, model: nn.Module, update: int) -> dict[str, Any]:
         """The task, and for validation and test the accuracies and what the controls give."""
         batch = self.task.evaluation(2 * self.expressions)

@@ -39,7 +39,7 @@ def provenance(path: Path) -> dict[str, Any]:
         "resumed_with": described.resumed_with,
         "data": data_of(path),
         "update": None if described.checkpoint is None else described.checkpoint.update,
-        "weights_sha256": None if described.checkpoint is None else described.checkpoint.files["model.safetensors"],
+        "weights_sha256": None if described.checkpoint is None else described.checkpoint.weights,
         "parameters": described.about.get("parameters"),
         "seconds": _seconds(path),
     }

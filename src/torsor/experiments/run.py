@@ -11,6 +11,7 @@ from torch import nn
 from torsor.experiments.catalogue import find
 from torsor.experiments.experiment import Experiment
 from torsor.experiments.geometry import geometry
+from torsor.experiments.listening import telling_tokens
 from torsor.experiments.machine import find_device
 from torsor.experiments.same_data import keep_data
 from torsor.experiments.study import NonFiniteLogitsError, RecallingExamination, Study
@@ -36,7 +37,7 @@ if TYPE_CHECKING:  # an extra, and a compiler that takes seconds to import
 
 __all__ = ["carry_out", "default_path", "load", "measure"]
 
-EVALUATION, GEOMETRY, COMPILED = "evaluation.json", "geometry.json", "compiled.json"
+EVALUATION, GEOMETRY, COMPILED, GENERATED = "evaluation.json", "geometry.json", "compiled.json", "generated.json"
 
 
 @final
@@ -142,7 +143,8 @@ def carry_out(
                 if record.update % checkpoint_every == 0:
                     folder.save(state)
                 yield Update(record, study.plan.updates, scores)
-            with engine.whole(study.model):
+            tokens = study.examination.tokens
+            with engine.whole(study.model), telling_tokens(study.model, tokens, "scoring"):
                 # before the checkpoint, which must be of a sound model
                 final_scores = study.examination.evaluate(study.model, state.update)
         except (NonFiniteLoss, NonFiniteLogitsError) as error:
@@ -154,6 +156,11 @@ def carry_out(
             with engine.whole(study.model):
                 trained = geometry(study.transition)
             folder.replace_json(GEOMETRY, trained | {"initial": untrained})
+        if engine.is_main and _continues_texts(study):
+            # on the CPU, from the checkpoint: of several processes each may hold a part of the weights
+            written = experiment.build(**arguments)
+            load_weights(path, written.model)
+            folder.replace_json(GENERATED, _sample(written, arguments))
         if blocks is not None:
             folder.replace_json(COMPILED, blocks.to_json())
         folder.finish()
@@ -163,6 +170,18 @@ def _compiled(model: nn.Module) -> "CompiledBlocks":
     from torsor.experiments.compiled import CompiledBlocks
 
     return CompiledBlocks(model)
+
+
+def _continues_texts(study: Study) -> bool:
+    from torsor.experiments.text_model import continues_texts
+
+    return continues_texts(study)
+
+
+def _sample(study: Study, arguments: dict[str, Any]) -> dict[str, Any]:
+    from torsor.experiments.text_sample import text_sample
+
+    return text_sample(study, arguments)
 
 
 def glances(path: Path) -> list[tuple[int, dict[str, Any]]]:
@@ -179,26 +198,33 @@ def glances(path: Path) -> list[tuple[int, dict[str, Any]]]:
 def measure(path: Path) -> dict[str, Any]:
     """The geometry of a run's transition as its last checkpoint has it, beside that of the untrained one.
 
-    It is also written to the run's ``geometry.json``, for the report.
+    It is also written to the run's ``geometry.json``, for the report; of a model of texts, a sample of what it writes
+    goes to ``generated.json``.
 
     Args:
         path: a run folder; the run may be going on.
 
     Returns:
-        What ``geometry`` returns, and the same for the untrained transition under "initial".
+        What ``geometry`` returns, and the same for the untrained transition under "initial", where the model has a
+        transition; what ``text_sample`` returns under "generated", where it continues texts.
 
     Raises:
         RunFolderError: when the folder is no run folder or its checkpoint cannot be read.
-        ValueError: when the run's model has no transition.
+        ValueError: when the run's model has no transition and continues no texts.
     """
     study, described = rebuild(path)
-    if study.transition is None:
-        raise ValueError(f"{path} must hold a model with a transition to measure, {described.experiment} has none")
-    untrained = geometry(study.transition)
+    untrained = None if study.transition is None else geometry(study.transition)
     load_weights(path, study.model)
-    content = geometry(study.transition) | {"initial": untrained}
+    content, writes = {}, _continues_texts(study)
+    if study.transition is None and not writes:
+        raise ValueError(f"{path} must hold a model with a transition to measure, {described.experiment} has none")
     with disk_errors(f"write {path / GEOMETRY}"):
-        replace_json(path / GEOMETRY, content)
+        if study.transition is not None:
+            content = geometry(study.transition) | {"initial": untrained}
+            replace_json(path / GEOMETRY, content)
+        if writes:
+            content = content | {"generated": _sample(study, described.arguments)}
+            replace_json(path / GENERATED, content["generated"])
     return content
 
 

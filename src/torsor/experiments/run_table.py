@@ -83,18 +83,22 @@ class _Run:
     @property
     def may_diverge(self) -> bool:
         """Whether a number that is not finite is a result: of a trial always, of a run where the reading says so."""
-        is_trial = self.order.tuned and self.seed == self.order.tuning.seed
-        return is_trial or self.order.table.reading.admits_divergence
+        return self._is_trial or self.order.table.reading.admits_divergence
+
+    @property
+    def _is_trial(self) -> bool:
+        return self.order.tuned and self.seed == self.order.tuning.seed
 
     @property
     def _wanted(self) -> dict[str, Any]:
         shared = self.order.table.presets.get(self.order.scale, {})
-        return {**shared, **self.row.arguments, **self.chosen, "seed": self.seed, **self.order.given}
+        trial = self.order.tuning.arguments if self._is_trial else {}
+        return {**shared, **self.row.arguments, **trial, **self.chosen, "seed": self.seed, **self.order.given}
 
     @property
     def _shortened(self) -> dict[str, Any]:
         """The updates of a trial, where they are fewer than a run's."""
-        if not self.order.tuned or self.seed != self.order.tuning.seed or self.order.tuning.share == 1:
+        if not self._is_trial or self.order.tuning.share == 1:
             return {}
         whole = find(self.order.table.experiment).arguments(scale=self.order.scale, **self._wanted)["updates"]
         return {"updates": max(1, round(whole * self.order.tuning.share))}

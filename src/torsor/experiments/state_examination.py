@@ -55,6 +55,10 @@ class StateExamination(Examination):
         (scores,) = self._scores(model, (self.task.length,), GLANCE_WORDS, update)
         return {"token": scores.token, "last": scores.last.value, "joint": scores.joint.value}
 
+    @property
+    def tokens(self) -> int:
+        return self.words * (max(self.lengths) + 1) + self.stream_words * (self.stream_length + 1)
+
     def evaluate(self, model: nn.Module, update: int) -> dict[str, Any]:
         """The task, the scores at each length with the accuracy of every position, and those of the stream."""
         scores = self._scores(model, self.lengths, self.words, update)

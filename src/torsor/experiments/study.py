@@ -49,7 +49,7 @@ class WholePass(Step):
 class Examination(ABC):
     """How a model is scored: in passing while it is trained, and thoroughly at the end.
 
-    To add one: a final class with the two members, and a ``Reading`` for the tables that show it.
+    To add one: a final class with the three members, and a ``Reading`` for the tables that show it.
     """
 
     @abstractmethod
@@ -63,6 +63,11 @@ class Examination(ABC):
         Raises:
             NonFiniteLogitsError: when the model's logits are not finite.
         """
+
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """About how many tokens ``evaluate`` lets the model read, for those who wait for it."""
 
     @abstractmethod
     def evaluate(self, model: nn.Module, update: int) -> dict[str, Any]:

@@ -24,6 +24,10 @@ class Protocol(ABC):
         """Bits per character of a text, every character but the first scored once."""
 
     @abstractmethod
+    def reads(self, characters: int) -> int:
+        """How many characters the model reads to score a text of so many, about."""
+
+    @abstractmethod
     def bits_at_a_glance(self, model: nn.Module, tokens: Integer[Tensor, "characters"]) -> BitsPerCharacter:
         """The same or nearly the same, quickly."""
 
@@ -42,6 +46,9 @@ class Windows(Protocol):
     def bits(self, model: nn.Module, tokens: Integer[Tensor, "characters"]) -> BitsPerCharacter:
         return bits_in_windows(model, tokens, self.context)
 
+    def reads(self, characters: int) -> int:
+        return 2 * characters
+
     def bits_at_a_glance(self, model: nn.Module, tokens: Integer[Tensor, "characters"]) -> BitsPerCharacter:
         return self.bits(model, tokens)
 
@@ -59,6 +66,9 @@ class Carried(Protocol):
 
     def bits(self, model: nn.Module, tokens: Integer[Tensor, "characters"]) -> BitsPerCharacter:
         return bits_with_state(model, tokens, piece=self.piece)
+
+    def reads(self, characters: int) -> int:
+        return characters
 
     def bits_at_a_glance(self, model: nn.Module, tokens: Integer[Tensor, "characters"]) -> BitsPerCharacter:
         """In 64 streams side by side: the state of each knows 128 characters before its first scored one."""
@@ -84,6 +94,11 @@ class TextExamination(Examination):
         """Bits per character over the first 16,384 characters of the validation text."""
         tokens = self.task.validation[:GLANCE_CHARACTERS]
         return {"bits": self._scored(self.protocol.bits_at_a_glance, model, tokens, update).bits}
+
+    @property
+    def tokens(self) -> int:
+        parts = (self.task.validation, self.task.test)
+        return sum(self.protocol.reads(len(part)) for part in parts if part is not None)
 
     def evaluate(self, model: nn.Module, update: int) -> dict[str, Any]:
         """The text with its hash, and bits per character of validation and test."""

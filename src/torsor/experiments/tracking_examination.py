@@ -64,6 +64,13 @@ class TrackingExamination(RecallingExamination):
         self._stages.note(update, fit.stage)
         return found | {"stage": fit.to_json()}
 
+    @property
+    def tokens(self) -> int:
+        by_state = StateExamination(self.task, self.words, self.stream_length, self.stream_words)
+        lengths = by_state.tokens if self.carries_state else self.words * sum(by_state.lengths)
+        again = 3 if self.held_out is not None else 1
+        return lengths + (again * self.words + GLANCE_WORDS) * (self.task.length + 1)
+
     def evaluate(self, model: nn.Module, update: int) -> dict[str, Any]:
         """The task, scores by length, on held-out pairs and of the stream, the proof, and the stages that lasted."""
         found = self._by_state(model, update) if self.carries_state else self._whole(model, update)

@@ -1,7 +1,7 @@
 """The choice of one argument of every row from the same values, by runs of a seed that no table shows."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, final
 
@@ -22,12 +22,15 @@ class Tuning:
         seed: of the trials; larger than that of any run of the table.
         share: of a run's updates that a trial has, in (0, 1]: where whole runs all reach the top, shorter
             ones can still be told apart.
+        arguments: in which trials differ from the table's runs besides, such as another cut of the text, so that
+            no number of the table has chosen anything.
     """
 
     argument: str
     values: tuple[Any, ...]
     seed: int = 100
     share: float = 1.0
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def trials(self) -> Iterator[dict[str, Any]]:
         """The arguments of each trial, the seed apart."""

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import torch
 
+from torsor.experiments.listening import telling_tokens
 from torsor.experiments.machine import find_device
 from torsor.experiments.run import EVALUATION, glances, rebuild
 from torsor.experiments.run_table import Order, finished_runs
@@ -66,7 +67,8 @@ def _verified(row: str, seed: int, path: Path, threads: int | None) -> Verified:
     study.model.to(find_device(described.about.get("device", "cpu")))
     if isinstance(study.examination, RecallingExamination):
         study.examination.recall(glances(path))
-    computed = json.loads(json.dumps(study.examination.evaluate(study.model, digest.update)))
+    with telling_tokens(study.model, study.examination.tokens, f"examining {row}, seed {seed}"):
+        computed = json.loads(json.dumps(study.examination.evaluate(study.model, digest.update)))
     stored = read_json(path / EVALUATION)
     found = [line for line in compare(stored, computed) if line]
     more = (f"and {len(found) - _SHOWN} more",) if len(found) > _SHOWN else ()

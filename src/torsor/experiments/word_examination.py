@@ -47,6 +47,10 @@ class WordExamination(Examination):
             "last": scores.last.value,
         }
 
+    @property
+    def tokens(self) -> int:
+        return self.words * (self.task.length + 1)
+
     def evaluate(self, model: nn.Module, update: int) -> dict[str, Any]:
         """The task, the trained depth, and for each depth the scores with their intervals."""
         scores = self._scores(model, self.depths, self.words, update)
