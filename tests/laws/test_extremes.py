@@ -73,7 +73,7 @@ def test_a_dense_chart_of_any_width_up_to_512_is_orthogonal(chart, width):
 @pytest.mark.parametrize("width", [0, 1, -2])
 @pytest.mark.parametrize("kind", [BlockConformal, *CHARTS.values()])
 def test_a_width_without_a_plane_is_refused(kind, width):
-    with refused(f"dim must be .*, got {width}$"):
+    with refused(f"dim, the width, must be .*, got {width}$"):
         kind(width, groups=1)
 
 

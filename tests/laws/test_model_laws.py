@@ -241,7 +241,7 @@ def test_weights_depend_on_the_seed_alone():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda m: m(TOKENS, steps=0), "steps must be an integer of at least 1, got 0"),
+        (lambda m: m(TOKENS, steps=0), "steps must be an integer of at least 1, or a tuple of such, got 0"),
         (lambda m: m(TOKENS.double(), steps=1), "tokens must be int64 or int32, got float64"),
         (lambda m: m(TOKENS + 1, steps=1), "tokens must lie in 0 .. 2, got 3"),
         (lambda m: m(TOKENS - 1, steps=1), "tokens must lie in 0 .. 2, got -1"),

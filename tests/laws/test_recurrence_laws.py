@@ -126,12 +126,12 @@ def test_steps_before_the_last_ones_keep_no_graph():
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
-        (0, "at least 1, got 0"),
-        (-3, "at least 1, got -3"),
-        (2.0, "integer of at least 1, got 2.0"),
-        (True, "integer of at least 1, got True"),
+        (0, "at least 1, or a tuple of such, got 0"),
+        (-3, "at least 1, or a tuple of such, got -3"),
+        (2.0, "integer of at least 1, or a tuple of such, got 2.0"),
+        (True, "integer of at least 1, or a tuple of such, got True"),
         ((), "empty tuple"),
-        ((4, 0), "at least 1, got 0"),
+        ((4, 0), "at least 1, or a tuple of such, got 0"),
         (torch.tensor([1, 0]), "at least 1, got 0"),
         (torch.tensor([1, 2, 3]), "each of 2 sequences"),
         (torch.tensor([1.0, 2.0]), "got float"),

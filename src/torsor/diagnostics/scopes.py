@@ -18,12 +18,23 @@ def exact_arithmetic() -> Iterator[None]:
         yield
 
 
+def require_map(map: LinearMap) -> None:
+    """Refuse what is no map, such as the transition that builds one.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    if not isinstance(map, LinearMap):
+        raise ValueError(f"map must be a linear map, got a {type(map).__name__}: of a transition it is transition()")
+
+
 def in_float64(map: LinearMap) -> tuple[LinearMap, Float[Tensor, "dim dim"]]:
     """The map and its matrix in float64; a map casts its numbers before it takes their sines.
 
     Raises:
         ValueError: when the map has batch axes, or holds a number that is not finite.
     """
+    require_map(map)
     wide = map.to(torch.float64)
     matrix = wide.dense().to(torch.float64)
     if matrix.ndim != 2:
@@ -37,8 +48,9 @@ def own_blocks(map: LinearMap, blocks: Sequence[slice] | None) -> tuple[slice, .
     """The explicit partition of the coordinates, or the map's own one where there is none.
 
     Raises:
-        ValueError: when ``blocks`` does not hold every coordinate exactly once.
+        ValueError: when ``map`` is no linear map, or ``blocks`` does not hold every coordinate exactly once.
     """
+    require_map(map)
     chosen = map.blocks if blocks is None else tuple(blocks)
     if not all(isinstance(block, slice) and block.step != 0 for block in chosen):
         raise ValueError(f"blocks must be slices with a step of at least 1, got {list(chosen)}")

@@ -72,8 +72,14 @@ class LinearMap(ABC):
         """Carry a state: the map acts on the last axis.
 
         Raises:
-            ValueError: when the last axis of ``x`` does not have ``dim`` coordinates.
+            ValueError: when ``x`` is no real tensor, or its last axis does not have ``dim`` coordinates.
         """
+        if not isinstance(x, Tensor) or x.is_complex():
+            kind = str(x.dtype).removeprefix("torch.") if isinstance(x, Tensor) else f"a {type(x).__name__}"
+            raise ValueError(
+                f"the state must be a tensor of real numbers, got {kind}: torch.as_tensor makes one of a list or an "
+                "array, and the real and imaginary parts of a complex state are carried one by one"
+            )
         if x.ndim < 1 or x.shape[-1] != self.dim:
             raise ValueError(
                 f"the last axis of the state must have dim = {self.dim} coordinates, got shape {tuple(x.shape)}"

@@ -14,7 +14,7 @@ from torsor.layers.block import Stack
 from torsor.layers.initialisation import initialise_, orthogonal_, published_std
 from torsor.layers.norm import RMSNorm
 from torsor.layers.rotary import rotary_table
-from torsor.models.requirements import require_tokens
+from torsor.models.requirements import require_tokens, require_transition
 from torsor.recurrence.loop import Steps, loop, require_steps
 from torsor.transitions import Transition
 
@@ -117,6 +117,7 @@ class LoopedTransformer(nn.Module):
         recompute: bool = False,
     ) -> None:
         super().__init__()
+        require_transition(transition)
         width = prelude.embedding.embedding_dim
         _require_width(transition, width)
         if coda.enter.in_features != width:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torsor.layers import Block, Stack, ValueGate
 from torsor.models.looped_transformer import Coda, LoopedTransformer, Prelude
 from torsor.models.published_names import EMBEDDING, READOUT, misfits, published_layers, published_name
+from torsor.models.requirements import require_transition
 from torsor.models.value_layers import PublishedValues, ValueLayers
 from torsor.transitions import BlockDecay, Transition
 
@@ -47,6 +48,7 @@ def parcae_transformer(
     Raises:
         ValueError: when a size is below 1 or the width is not a multiple of ``2 * heads``.
     """
+    require_transition(transition)
     if len(layers) != 3:
         raise ValueError(f"layers must be those of prelude, core and coda, got {layers}")
     sizes = {"vocabulary": vocabulary, "layers of the core": layers[1]}

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from torsor.transitions import Transition
+
 
 def require_tokens(tokens: Tensor, vocabulary: int, axes: tuple[str, ...] = ("batch", "length")) -> None:
     """Refuse what are not tokens of a vocabulary.
@@ -27,6 +29,17 @@ def require_tokens(tokens: Tensor, vocabulary: int, axes: tuple[str, ...] = ("ba
     low, high = int(tokens.min()), int(tokens.max())
     if low < 0 or high >= vocabulary:
         raise ValueError(f"tokens must lie in 0 .. {vocabulary - 1}, got {low if low < 0 else high}")
+
+
+def require_transition(transition: Transition) -> None:
+    """Refuse what is no transition, such as the map that one builds.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    if not isinstance(transition, Transition):
+        rule = "transition must be a transition, which learns, such as BlockConformal(64, 2)"
+        raise ValueError(f"{rule}, got a {type(transition).__name__}")
 
 
 def require_sizes(**sizes: int) -> None:

@@ -92,7 +92,7 @@ def require_steps(steps: Steps, batch: int) -> None:
         raise ValueError("steps must name at least one depth, got an empty tuple")
     for each in several:
         if isinstance(each, bool) or not isinstance(each, int) or each < 1:
-            raise ValueError(f"steps must be an integer of at least 1, got {each!r}")
+            raise ValueError(f"steps must be an integer of at least 1, or a tuple of such, got {each!r}")
 
 
 def _read_out(step: Step, state: Tensor, steps: tuple[int, ...], given: Sequence[Tensor]) -> Tensor:

@@ -51,6 +51,18 @@ class Transition(Float32Island, ABC):
 
     dim: int
 
+    @final
+    def __call__(self, *state: Any) -> LinearMap:
+        """Build the map; it, and not the transition, takes a state.
+
+        Raises:
+            ValueError: when anything is given.
+        """
+        if state:
+            right = "transition() is the map, transition()(x) carries x"
+            raise ValueError(f"{type(self).__name__} builds a map and takes no state: {right}")
+        return super().__call__()
+
     @abstractmethod
     def forward(self) -> LinearMap:
         """Build the map that carries the state through one step."""
@@ -68,3 +80,14 @@ class InputTransition(Float32Island, ABC):
     @abstractmethod
     def forward(self, tokens: Int[Tensor, "*batch"]) -> LinearMap:
         """Build the map of every token."""
+
+
+def require_whole(**sizes: int) -> None:
+    """Refuse a size that is no integer; the message names it.
+
+    Raises:
+        ValueError: when one is of another type, 64.0 included: a width that was computed may have been rounded.
+    """
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{name} must be an integer, got {value!r}")

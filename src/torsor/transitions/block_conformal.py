@@ -1,5 +1,6 @@
 """Blockwise conformal transition: one contraction rate per group, one frequency per plane."""
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 from torsor.maps import LinearMap, ScaledRotation
 from torsor.maps.diagonal import Diagonal
 from torsor.maps.scaled_rotation import Pairing, require_pairing
-from torsor.transitions.base import Transition
+from torsor.transitions.base import Transition, require_whole
 from torsor.transitions.contraction import PARCAE_SCALE, Contraction
 from torsor.transitions.frequency import Frequencies, Geometric
 from torsor.transitions.hold import Hold, euler
@@ -48,7 +49,7 @@ class BlockConformal(Transition):
 
     Raises:
         ValueError: when ``dim`` is not a positive multiple of ``2 * groups``, an initial scale is
-            outside (0, 1), or the pairing is neither of the two.
+            outside (0, 1), the pairing is neither of the two, or ``frequencies`` is none.
 
     Reference:
         "Rotate the Loop: Blockwise Conformality for Looped Transformers". Symbols: ``docs/papers.md``.
@@ -66,14 +67,17 @@ class BlockConformal(Transition):
         *,
         frequencies: Frequencies = Geometric(),  # noqa: B008 - a frozen value
         pairing: Pairing = "adjacent",
-        initial_scale: float | tuple[float, ...] = PARCAE_SCALE,
+        initial_scale: float | Sequence[float] = PARCAE_SCALE,
         frozen: bool = False,
         hold: Hold = euler,
     ) -> None:
         super().__init__()
+        require_whole(dim=dim, groups=groups)
         if groups < 1 or dim < 1 or dim % (2 * groups):
-            raise ValueError(f"dim must be a positive multiple of 2 * groups = {2 * groups}, got {dim}")
+            raise ValueError(f"dim, the width, must be a positive multiple of 2 * groups = {2 * groups}, got {dim}")
         require_pairing(pairing)
+        if not isinstance(frequencies, Frequencies):
+            raise ValueError(f"frequencies must be a Frequencies such as Geometric() or Still(), got {frequencies!r}")
         self.dim = dim
         self.groups = groups
         self.pairing: Pairing = pairing

@@ -1,11 +1,12 @@
 """The published diagonal operator, and its rates tied inside groups: decay without rotation."""
 
+from collections.abc import Sequence
 from typing import final
 
 from torch import Tensor
 
 from torsor.maps import Diagonal
-from torsor.transitions.base import Transition
+from torsor.transitions.base import Transition, require_whole
 from torsor.transitions.contraction import PARCAE_SCALE, Contraction
 from torsor.transitions.hold import Hold, euler
 
@@ -46,12 +47,13 @@ class BlockDecay(Transition):
         dim: int,
         groups: int,
         *,
-        initial_scale: float | tuple[float, ...] = PARCAE_SCALE,
+        initial_scale: float | Sequence[float] = PARCAE_SCALE,
         hold: Hold = euler,
     ) -> None:
         super().__init__()
+        require_whole(dim=dim, groups=groups)
         if groups < 1 or dim < 1 or dim % groups:
-            raise ValueError(f"dim must be a positive multiple of groups = {groups}, got {dim}")
+            raise ValueError(f"dim, the width, must be a positive multiple of groups = {groups}, got {dim}")
         self.dim = dim
         self.groups = groups
         self.contraction = Contraction(groups, initial_scale)

@@ -1,5 +1,6 @@
 """The Cayley chart: rotations without a half turn, from a skew-symmetric matrix."""
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -51,7 +52,7 @@ class Cayley(OrthogonalChart):
         dim: int,
         groups: int = 1,
         *,
-        initial_scale: float | tuple[float, ...] = PARCAE_SCALE,
+        initial_scale: float | Sequence[float] = PARCAE_SCALE,
         spread: float = INITIAL_SPREAD,
         seed: int = 0,
     ) -> None:

@@ -1,6 +1,7 @@
 """How fast a group forgets: one rate and one time step for each group."""
 
 import math
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -30,11 +31,11 @@ class Contraction(nn.Module):
             number is not ``groups``.
     """
 
-    def __init__(self, groups: int, initial_scale: float | tuple[float, ...] = PARCAE_SCALE) -> None:
+    def __init__(self, groups: int, initial_scale: float | Sequence[float] = PARCAE_SCALE) -> None:
         super().__init__()
         if groups < 1:
             raise ValueError(f"groups must be at least 1, got {groups}")
-        scales = initial_scale if isinstance(initial_scale, tuple) else (initial_scale,) * groups
+        scales = tuple(initial_scale) if isinstance(initial_scale, Sequence) else (initial_scale,) * groups
         if len(scales) != groups:
             raise ValueError(f"initial_scale must hold one number for each of {groups} groups, got {len(scales)}")
         if not all(0 < scale < 1 for scale in scales):

@@ -1,5 +1,6 @@
 """The exponential chart: every rotation, from a skew-symmetric matrix."""
 
+from collections.abc import Sequence
 from typing import final
 
 from torch import Tensor, nn
@@ -50,7 +51,7 @@ class Exponential(OrthogonalChart):
         dim: int,
         groups: int = 1,
         *,
-        initial_scale: float | tuple[float, ...] = PARCAE_SCALE,
+        initial_scale: float | Sequence[float] = PARCAE_SCALE,
         spread: float = INITIAL_SPREAD,
         seed: int = 0,
     ) -> None:

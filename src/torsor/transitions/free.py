@@ -9,7 +9,7 @@ from torch.nn.functional import softplus
 
 from torsor.maps import Dense, Diagonal
 from torsor.maps.base import wide_dtype
-from torsor.transitions.base import Transition
+from torsor.transitions.base import Transition, require_whole
 from torsor.transitions.contraction import PARCAE_SCALE, Contraction
 from torsor.transitions.spread import INITIAL_SPREAD, require_spread
 
@@ -45,8 +45,9 @@ class Free(Transition):
         self, dim: int, *, initial_scale: float = PARCAE_SCALE, spread: float = INITIAL_SPREAD, seed: int = 0
     ) -> None:
         super().__init__()
+        require_whole(dim=dim)
         if dim < 1:
-            raise ValueError(f"dim must be at least 1, got {dim}")
+            raise ValueError(f"dim, the width, must be at least 1, got {dim}")
         require_spread(spread)
         self.dim = dim
         self.raw_timestep = Contraction(1, initial_scale).raw_timestep

@@ -1,6 +1,7 @@
 """The chart of reflections: orthogonal maps of one determinant, as a product of as many reflections as coordinates."""
 
 import math
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -59,7 +60,7 @@ class Householder(OrthogonalChart):
         dim: int,
         groups: int = 1,
         *,
-        initial_scale: float | tuple[float, ...] = PARCAE_SCALE,
+        initial_scale: float | Sequence[float] = PARCAE_SCALE,
         spread: float = INITIAL_SPREAD,
         seed: int = 0,
     ) -> None:

@@ -1,6 +1,7 @@
 """One rate times one orthogonal matrix for each group: what the charts of the orthogonal group share."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -8,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from torsor.maps import Dense, Diagonal
-from torsor.transitions.base import Transition
+from torsor.transitions.base import Transition, require_whole
 from torsor.transitions.contraction import Contraction
 
 
@@ -35,10 +36,11 @@ class OrthogonalChart(Transition, ABC):
     ``tests/cases.py``.
     """
 
-    def __init__(self, dim: int, groups: int, initial_scale: float | tuple[float, ...]) -> None:
+    def __init__(self, dim: int, groups: int, initial_scale: float | Sequence[float]) -> None:
         super().__init__()
+        require_whole(dim=dim, groups=groups)
         if groups < 1 or dim < 2 * groups or dim % groups:
-            raise ValueError(f"dim must be groups = {groups} times a width of at least 2, got {dim}")
+            raise ValueError(f"dim, the width, must be groups = {groups} times a width of at least 2, got {dim}")
         self.dim = dim
         self.groups = groups
         self.width = dim // groups
