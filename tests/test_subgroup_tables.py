@@ -9,7 +9,10 @@ import torch
 
 from test_subgroups_experiments import TINY, made, run
 from torsor.cli import main
+from torsor.cli.paper_table import print_grid
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES, find_table
+from torsor.experiments.provenance import provenances
+from torsor.experiments.reading import BitsPerCharacter
 from torsor.experiments.robust_bits import robustness
 from torsor.experiments.run_table import Order, complete, results, run_path
 from torsor.experiments.subgroups import model_of
@@ -171,6 +174,33 @@ def test_a_trial_that_diverges_loses_and_is_not_run_again_and_nothing_is_chosen_
         json.dumps(content, allow_nan=False)
     assert [name for name in ran if not name.endswith("-100")] == [f"{table.rows[0].folder}-learning_rate=0.001-0"]
     assert len(ran) == 4  # the one at 1e30 once
+
+
+def test_a_value_at_which_a_run_diverges_is_given_up_for_the_next_best_by_all_seeds(tmp_path, monkeypatch, capsys):
+    table, ran = find_table("subgroups/2"), []
+    tuning = Tuning("learning_rate", (1e-3, 2e-3), share=0.5)
+    order = Order(replace(table, tuning=tuning), table.rows[:1], "laptop", 2, tmp_path, tuned=True, given=SHORT)
+    monkeypatch.setattr(BitsPerCharacter, "merit", lambda self, run: float("=0.002-" in run.name))
+
+    def follow(updates, path):
+        ran.append(path.name.partition("learning_rate=")[2])
+        if ran[-1] == "0.002-1":
+            next(iter(updates))
+            raise NonFiniteLoss(2, float("nan"), 1.0)
+        _silently(updates, path)
+
+    def diverged(path):
+        return path.name.endswith("=0.002-1") and path.is_dir()
+
+    monkeypatch.setattr("torsor.experiments.run_table.has_diverged", diverged)
+    complete(order, follow)
+    assert ran == ["0.001-100", "0.002-100", "0.002-0", "0.002-1", "0.001-0", "0.001-1"]
+    (content,) = results(order)
+    assert content["tuning"]["chosen"] == 1e-3
+    assert [trial["given_up"] for trial in content["tuning"]["trials"]] == [False, True]
+    assert len(content["columns"]["validation"]["ours"]["bits"]["seeds"]) == 2
+    print_grid(order.table, [content], provenances(order))
+    assert "0.002 (-1.000, given up: a run diverged)" in capsys.readouterr().out
 
 
 def test_best_spread_and_share_of_diverged_runs_are_those_of_the_numbers():

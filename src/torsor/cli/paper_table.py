@@ -130,7 +130,8 @@ def _tuned(table: Table, tuning: dict[str, Any]) -> str:
 def _trial(table: Table, trial: dict[str, Any]) -> str:
     if trial["diverged"]:
         return "diverged"
-    return "not run" if trial["merit"] is None else table.reading.told(trial["merit"])
+    told = "not run" if trial["merit"] is None else table.reading.told(trial["merit"])
+    return f"{told}, given up: a run diverged" if trial["given_up"] else told
 
 
 def _counted(cell: dict[str, Any], headline: dict[str, Any], number: str) -> str:

@@ -82,8 +82,8 @@ class _Run:
 
     @property
     def may_diverge(self) -> bool:
-        """Whether a number that is not finite is a result: of a trial always, of a run where the reading says so."""
-        return self._is_trial or self.order.table.reading.admits_divergence
+        """Whether a number that is not finite is a result: it speaks against a tuned value, or is admitted."""
+        return self.order.tuned or self.order.table.reading.admits_divergence
 
     @property
     def _is_trial(self) -> bool:
@@ -157,11 +157,14 @@ def complete(order: Order, follow: Callable[[Updates, Path], None]) -> None:
         for chosen in order.tuning.trials():
             for row in order.rows:
                 _carry_out(_Run(order, row, order.tuning.seed, chosen), follow)
-    for seed in range(order.seeds):
-        for row in order.rows:
-            chosen = _chosen(order, row)
-            if chosen is not None:  # it is where every trial diverged
-                _carry_out(_Run(order, row, seed, chosen), follow)
+    choices = None
+    while choices != (now := [_chosen(order, row) for row in order.rows]):  # again where a value was given up
+        choices = now
+        for seed in range(order.seeds):
+            for row in order.rows:
+                chosen = _chosen(order, row)
+                if chosen is not None:  # it is where every value diverged
+                    _carry_out(_Run(order, row, seed, chosen), follow)
 
 
 def _carry_out(run: _Run, follow: Callable[[Updates, Path], None]) -> None:
@@ -186,11 +189,25 @@ def _merit(trial: _Run) -> float:
 
 
 def _chosen(order: Order, row: Row) -> dict[str, Any] | None:
-    """What the trials chose for a row; nothing where nothing is tuned; None while a trial is missing."""
+    """What the trials chose for a row; nothing where nothing is tuned; None while a trial is missing.
+
+    A value at which one of the row's runs diverged is given up for the next best, for all seeds.
+    """
     if not order.tuned:
         return {}
-    value = order.tuning.choice(_merits(order, row))
+    judged = zip(_merits(order, row), _given_up(order, row), strict=True)
+    value = order.tuning.choice(tuple(-inf if given_up else merit for merit, given_up in judged))
     return None if value is None else {order.tuning.argument: value}
+
+
+def _given_up(order: Order, row: Row) -> list[bool]:
+    """Of each tuned value whether a run of the row diverged at it; where that is a result, none is."""
+    if order.table.reading.admits_divergence:
+        return [False for _ in order.tuning.values]
+    return [
+        any(has_diverged(_Run(order, row, seed, chosen).path) for seed in range(order.seeds))
+        for chosen in order.tuning.trials()
+    ]
 
 
 def results(order: Order) -> list[dict[str, Any]]:
@@ -238,13 +255,13 @@ def _result(order: Order, row: Row) -> dict[str, Any]:
 
 
 def _tuned(order: Order, row: Row, chosen: Mapping[str, Any] | None) -> dict[str, Any]:
-    merits = zip(order.tuning.values, _merits(order, row), strict=True)
+    tried = zip(order.tuning.values, _merits(order, row), _given_up(order, row), strict=True)
     return {
         "argument": order.tuning.argument,
         "seed": order.tuning.seed,
         "trials": [
-            {"value": value, "merit": None if merit == -inf else merit, "diverged": merit == -inf}
-            for value, merit in merits
+            {"value": value, "merit": None if merit == -inf else merit, "diverged": merit == -inf, "given_up": given_up}
+            for value, merit, given_up in tried
         ],
         "chosen": None if chosen is None else chosen[order.tuning.argument],
     }

@@ -14,7 +14,7 @@ class Tuning:
     Each row is run once with every value and takes the value whose run has the largest merit
     (``Reading.merit``); among equals the one named first. All rows have the same number of trials of
     the same length, and no trial is among the runs of the table. A trial that diverges has the least of all
-    merits.
+    merits, and a value at which a run of the table itself diverges is given up for the next best.
 
     Args:
         argument: of the experiment.
