@@ -69,6 +69,15 @@ def test_an_example_runs(name, arguments, capsys):
     assert capsys.readouterr().out
 
 
+def test_the_serving_example_answers_requests_of_different_depths_in_one_batch(capsys):
+    runpy.run_path(str(ROOT / "examples" / "serve_depths.py"))["main"](tokens=4)
+    size, *answers = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\d+\.\d MB for weights and cache, from now on", size)
+    told = [re.match(r"turn (\d+): (\d) loops, '[a-z ]+' -> '", line) for line in answers]
+    # each of 4 tokens takes as many turns as it has loops; the late one comes as the shallow one ends
+    assert [(int(each[2]), int(each[1])) for each in told] == [(1, 4), (2, 4 + 2 * 4), (4, 4 * 4), (8, 8 * 4)]
+
+
 def test_the_notebook_runs_cell_by_cell(monkeypatch, capsys):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     notebook = json.loads((ROOT / "examples" / "tour.ipynb").read_text())

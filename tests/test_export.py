@@ -3,11 +3,13 @@
 import json
 import os
 import random
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
@@ -30,6 +32,18 @@ LANGUAGE = (
 CHARACTERS = "train subgroups/tiny-shakespeare-recurrent --width 4 --context 8 --updates 2 --batch 2 --warmup 1"
 
 
+SMALL = "--context 8 --updates 3 --batch 2 --warmup 1 --threads 1"
+M2RNN = "recurrent/tiny-shakespeare --model m2rnn --width 8 --layers 2 --heads 2 --key-dim 3 --value-dim 2 --hidden 8"
+CHARACTER_RUNS = {
+    "M²RNN": M2RNN,
+    "RotRNN": "recurrent/tiny-shakespeare --model rotrnn --width 8 --layers 2 --heads 2",
+    "group RNN": "recurrent/tiny-shakespeare --model group-rnn --width 4",
+    "group RNN, SU": "subgroups/tiny-shakespeare-recurrent --group SU --width 3",
+    "group transformer": "subgroups/tiny-shakespeare-100k --width 4",
+    "group transformer, U": "subgroups/tiny-shakespeare-100k --group U --width 3 --mixing bch",
+}
+
+
 def run(command: str) -> int:
     with pytest.raises(SystemExit) as caught:
         main(command.split())
@@ -38,6 +52,11 @@ def run(command: str) -> int:
 
 def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+@pytest.fixture
+def characters(monkeypatch):
+    monkeypatch.setattr(torsor.text, "texts_of", {"tiny-shakespeare": (TEXT * 20,)}.__getitem__)
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +127,50 @@ def test_a_character_model_and_a_word_problem_are_exported_too(runs, tmp_path):
     assert not (runs / "words" / "hf" / "tokenizer.json").exists()
 
 
+@pytest.mark.parametrize("name", CHARACTER_RUNS)
+def test_a_trained_recurrent_or_group_run_is_exported_generates_alike_and_comes_back(name, characters, tmp_path):
+    folder, hub = tmp_path / "run", tmp_path / "hf"
+    assert run(f"train {CHARACTER_RUNS[name]} {SMALL} --out {folder}") == 0
+    assert run(f"export {folder} --to hf --out {hub}") == 0
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(hub)
+    study = load(folder)
+    ours = study.model.eval()
+    tokens = study.task.encode("to be or")[None]
+    assert torch.equal(theirs(tokens).logits, logits_of(ours, tokens))
+    back = from_hugging_face(hub).eval()
+    assert type(back) is type(ours)
+    assert back.state_dict().keys() == ours.state_dict().keys()
+    assert all(torch.equal(back.state_dict()[name], value) for name, value in ours.state_dict().items())
+    assert torch.equal(logits_of(back, tokens), logits_of(ours, tokens))
+    drawn = tokens
+    for _ in range(4):
+        drawn = torch.cat([drawn, logits_of(ours, drawn)[:, -1:].argmax(-1)], dim=1)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(hub)
+    batch = tokenizer(["to be or", "that"], padding=True, return_tensors="pt")
+    found = theirs.generate(**batch, max_new_tokens=4, do_sample=False)
+    assert found[0, -4:].tolist() == drawn[0, -4:].tolist()
+    assert not pairs_of_one_tensor(ours)  # the readouts of these models are their own, and nothing is declared
+    assert theirs.config.tie_word_embeddings is False
+
+
+def pairs_of_one_tensor(model) -> list[tuple[str, str]]:
+    parameters = list(model.state_dict(keep_vars=True).items())
+    return [
+        (one, other) for one, first in parameters for other, second in parameters if one < other and first is second
+    ]
+
+
+def test_the_tied_readout_of_a_language_run_is_declared_and_tied_again(runs, tmp_path):
+    assert pairs_of_one_tensor(load(runs / "language").model) == [("prelude.embedding.weight", "readout.weight")]
+    assert run(f"export {runs / 'language'} --to hf --out {tmp_path / 'hf'}") == 0
+    stored = load_file(tmp_path / "hf" / "model.safetensors")
+    assert len({"model.readout.weight", "model.prelude.embedding.weight"} & set(stored)) == 1
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "hf")
+    assert theirs.config.tie_word_embeddings is True
+    assert theirs.get_output_embeddings().weight is theirs.get_input_embeddings().weight
+    assert pairs_of_one_tensor(from_hugging_face(tmp_path / "hf")) == [("prelude.embedding.weight", "readout.weight")]
+
+
 def test_a_mistake_is_one_line_and_leaves_nothing(runs, tmp_path, capsys):
     full, unfinished, stranger = tmp_path / "full", tmp_path / "unfinished", tmp_path / "stranger"
     full.mkdir()
@@ -132,6 +195,21 @@ def test_a_mistake_is_one_line_and_leaves_nothing(runs, tmp_path, capsys):
         assert words in error
         assert error.count("\n") == 1
     assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("changed", [{"groups": 4}, {"core_layers": 2}], ids=["groups", "depth"])
+def test_a_checkpoint_of_another_depth_or_number_of_groups_is_one_line(changed, runs, tmp_path, capsys):
+    shutil.copytree(runs / "words", tmp_path / "run")
+    described = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert set(changed) <= set(described["arguments"])
+    described["arguments"] |= changed
+    del described["about"]["sha256"]  # else it would be seen to be altered
+    (tmp_path / "run" / "run.json").write_text(json.dumps(described))
+    assert run(f"export {tmp_path / 'run'} --to hf --out {tmp_path / 'hf'}") == 2
+    error = capsys.readouterr().err
+    assert "checkpoint does not fit the model: " in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "hf").exists()
 
 
 def test_a_run_that_neither_continues_a_text_nor_multiplies_is_refused(runs, monkeypatch, tmp_path, capsys):

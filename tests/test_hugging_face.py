@@ -264,23 +264,98 @@ def test_seeded_draws_give_the_text_that_is_drawn_here(both):
     assert torch.equal(found[:, 3:], torch.stack(list(islice(ours, 12)), dim=1))
 
 
-CARRYING = {name: make for name, make in NEXT_TOKEN.items() if not name.startswith("looped")}
-
-
-@pytest.mark.parametrize("make", CARRYING.values(), ids=CARRYING)
-def test_a_text_in_pieces_through_the_cache_equals_the_text_in_one(both):
-    model, theirs = both
-    tokens = torch.randint(model.vocabulary, (2, 9))
+@every_language_model
+@pytest.mark.parametrize(("dtype", "apart"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
+def test_a_text_in_pieces_through_the_cache_equals_the_text_in_one(make, dtype, apart, tmp_path, monkeypatch):
+    monkeypatch.setattr("torsor.interop.loop_cache._ROOM", 2)  # so that it has to grow
+    export(make().to(dtype).eval(), tmp_path / "hf")
+    theirs = loaded(tmp_path / "hf")
+    vocabulary = theirs.config.vocab_size
+    tokens = torch.randint(vocabulary, (2, 9))
     mask = torch.ones_like(tokens)
     mask[0, :4] = 0
     whole = theirs(tokens, attention_mask=mask).logits
+    assert whole.dtype == dtype
     pieces, carried = [], None
     for start, end in ((0, 2), (2, 3), (3, 7), (7, 9)):
         output = theirs(tokens[:, start:end], attention_mask=mask[:, :end], past_key_values=carried, use_cache=True)
-        carried = output.get("cache", output.get("past_key_values"))
+        carried = cache_of(output)
         pieces.append(output.logits)
     read = mask.bool()
-    torch.testing.assert_close(torch.cat(pieces, dim=1)[read], whole[read], rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(torch.cat(pieces, dim=1)[read], whole[read], rtol=apart, atol=apart)
+
+
+def cache_of(output):
+    return output.get("cache", output.get("past_key_values"))
+
+
+@every_language_model
+def test_a_cache_that_is_reordered_goes_on_from_the_sequences_that_are_named(both):
+    model, theirs = both
+    tokens, mask = padded("left")
+    later = torch.tensor([[1], [0], [2], [1]])
+    carried = cache_of(theirs(tokens, attention_mask=mask, use_cache=True))
+    carried.batch_repeat_interleave(2)
+    carried.batch_select_indices(torch.tensor([1, 2, 3, 4]))
+    carried.reorder_cache(torch.tensor([3, 3, 0, 1]))
+    rows = [2, 2, 0, 1]
+    longer = torch.cat([mask[rows], torch.ones(4, 1, dtype=torch.long)], dim=1)
+    found = theirs(later, attention_mask=longer, past_key_values=carried).logits[:, 0]
+    for row, (prompt, token) in enumerate(zip(rows, later, strict=True)):
+        alone = logits_of(model, torch.tensor([PROMPTS[prompt] + token.tolist()]))[0, -1]
+        torch.testing.assert_close(found[row], alone, rtol=1e-10, atol=1e-10)
+
+
+@every_language_model
+def test_a_token_after_the_prompt_is_read_alone_through_the_cache(both, monkeypatch):
+    _, theirs = both
+    tokens, mask = padded("left")
+    lengths = []
+    forward = type(theirs).forward
+
+    def counted(self, input_ids, **arguments):
+        lengths.append(input_ids.shape[1])
+        return forward(self, input_ids, **arguments)
+
+    monkeypatch.setattr(type(theirs), "forward", counted)
+    for arguments in ({"do_sample": False}, {"do_sample": True}, {"do_sample": False, "num_beams": 2}):
+        lengths.clear()
+        theirs.generate(tokens, attention_mask=mask, max_new_tokens=4, pad_token_id=PAD, **arguments)
+        assert lengths == [tokens.shape[1], 1, 1, 1]
+
+
+def test_a_looped_cache_takes_the_depth_of_the_call_and_no_more_loops_than_it_has_room_for(tmp_path):
+    model = NEXT_TOKEN["looped, tied"]().eval()
+    export(model, tmp_path / "hf")
+    theirs, tokens = loaded(tmp_path / "hf"), torch.tensor([[1, 0, 2]])
+    carried = cache_of(theirs(tokens, steps=5, use_cache=True))
+    deep = theirs(torch.tensor([[2]]), steps=5, past_key_values=carried).logits
+    longer = torch.tensor([[1, 0, 2, 2]])
+    torch.testing.assert_close(deep[:, 0], theirs(longer, steps=5).logits[:, -1], rtol=1e-10, atol=1e-10)
+    carried = cache_of(theirs(tokens, use_cache=True))
+    with refused("steps must be at most the 3 loops that the cache has room for, got 4"):
+        theirs(torch.tensor([[2]]), steps=4, past_key_values=carried)
+    assert carried.seen == 3  # a refused piece was not read
+
+
+def test_a_looped_cache_doubles_its_room_holds_the_weights_of_its_time_and_passes_no_gradient(tmp_path):
+    export(NEXT_TOKEN["looped, tied"]().eval(), tmp_path / "hf")
+    theirs = loaded(tmp_path / "hf")
+    output = theirs(torch.randint(3, (2, 40)), use_cache=True)
+    carried = cache_of(output)
+    assert theirs(torch.tensor([[1]])).logits.requires_grad
+    assert not output.logits.requires_grad
+    virtual = 1 + STEPS * 2 + 1
+    for seen, room in ((40, 64), (64, 64), (65, 128), (300, 300), (301, 600)):
+        if seen > carried.seen:
+            theirs(torch.randint(3, (2, seen - carried.seen)), past_key_values=carried)
+        assert carried._cache.bytes == 8 * (2 * 2 * room * 16 * virtual + 2 * 16 + room * theirs.model.head_dim)
+    at_first = cache_of(theirs(torch.tensor([[1, 0, 2]]), use_cache=True))
+    with torch.no_grad():
+        theirs.model.core.blocks[0].attention.query.weight.zero_()
+    old = theirs(torch.tensor([[1]]), past_key_values=at_first).logits[:, 0]
+    new = theirs(torch.tensor([[1, 0, 2, 1]])).logits[:, -1]
+    assert (old - new).abs().max() > 1e-6
 
 
 def test_the_depth_of_a_looped_model_is_chosen_for_each_call(tmp_path):
@@ -388,6 +463,10 @@ for folder in sorted(Path(sys.argv[1]).iterdir()):
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True, dtype="auto")
     wanted = load_file(folder / "expected")
     assert torch.equal(model(wanted["tokens"]).logits, wanted["logits"]), folder
+    output = model(wanted["tokens"][:, :2], use_cache=True)
+    cache = output.get("cache", output.get("past_key_values"))
+    later = model(wanted["tokens"][:, 2:], past_key_values=cache).logits
+    torch.testing.assert_close(later, wanted["logits"][:, 2:], rtol=1e-10, atol=1e-10)
     drawn = model.generate(wanted["tokens"], max_new_tokens=5, do_sample=False, pad_token_id=99)
     assert torch.equal(drawn, wanted["greedy"]), folder
     beams = model.generate(wanted["tokens"], max_new_tokens=3, do_sample=False, num_beams=2, pad_token_id=99)
@@ -531,4 +610,4 @@ def test_a_call_that_makes_no_sense_is_refused_in_one_line(arguments, message, t
         model(**arguments)
     output = model(torch.tensor([[1, 2]]), use_cache=True)
     with refused("cache must be of 2 sequences, got one of 1"):
-        model(torch.tensor([[1], [2]]), past_key_values=output.get("cache", output.get("past_key_values")))
+        model(torch.tensor([[1], [2]]), past_key_values=cache_of(output))

@@ -3,8 +3,10 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -57,12 +59,30 @@ def endings(trained):
 
 
 def differing(first: Path, second: Path) -> list[str]:
-    return [name for name in FILES if (first / name).read_bytes() != (second / name).read_bytes()]
+    """The files of two runs that are not the same bytes: metrics, weights and moments, whole or in shards."""
+    names = {
+        f"checkpoint/{each.name}"
+        for folder in (first, second)
+        for each in (folder / "checkpoint").glob("*.safetensors")
+    }
+    names.add("metrics.jsonl")
+    assert len(names) in {3, 5}
+    return [name for name in sorted(names) if (first / name).read_bytes() != (second / name).read_bytes()]
+
+
+def tensors_of(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a file; of a checkpoint in shards those that its index puts together."""
+    if path.exists():
+        return load_file(path)
+    index = json.loads((path.parent / "shards.json").read_text())[path.stem]
+    files = {name: load_file(path.parent / name) for places in index.values() for name in (p["file"] for p in places)}
+    pieces = {name: [files[each["file"]][name] for each in places] for name, places in index.items()}
+    return {name: torch.cat(rows) if rows[0].ndim else rows[0] for name, rows in pieces.items()}
 
 
 def apart(first: Path, second: Path) -> float:
     """The largest difference of two files of tensors, relative to the largest number of a tensor or to 1."""
-    ours, theirs = load_file(first), load_file(second)
+    ours, theirs = tensors_of(first), tensors_of(second)
     assert ours.keys() == theirs.keys()
     pairs = [(ours[name].double(), theirs[name].double()) for name in ours if ours[name].numel()]
     return max(float((one - other).abs().max() / other.abs().max().clamp(min=1)) for one, other in pairs)
@@ -164,6 +184,63 @@ def test_a_run_that_lost_a_process_is_ended_by_one_alone_on_the_same_batches(tra
     assert alone[15:] != pytest.approx(together[14:-1], rel=1e-4)  # no batch is another's
 
 
+def test_each_process_writes_its_own_shard_and_none_holds_the_whole_model(trained):
+    folder = trained / "fsdp, whole" / "checkpoint"
+    shards = {f"{kind}-{number}-of-2.safetensors" for kind in ("model", "training") for number in (1, 2)}
+    assert {each.name for each in folder.iterdir()} == shards | {"state.json", "shards.json"}
+    whole = load_file(trained / "whole" / FILES[0])
+    for number in (1, 2):
+        for name, rows in load_file(folder / f"model-{number}-of-2.safetensors").items():
+            assert len(rows) <= -(-len(whole[name]) // 2) if whole[name].ndim else number == 1, name
+    assert (folder / "model-1-of-2.safetensors").stat().st_size > (folder / "state.json").stat().st_size
+
+
+def test_a_run_in_shards_that_lost_a_process_ends_as_if_it_had_not(trained, endings):
+    assert endings["shards"] == [0, 0]
+    assert endings["shards, two, killed"] == [1, -9]
+    assert endings["shards, two"] == [0, 0]
+    assert not differing(trained / "shards, two", trained / "shards")
+    for name in ("evaluation.json", "geometry.json"):
+        assert (trained / "shards, two" / name).read_bytes() == (trained / "shards" / name).read_bytes(), name
+
+
+def test_a_run_in_shards_that_lost_a_process_is_ended_by_one_alone(trained, endings):
+    assert (endings["shards, one, killed"], endings["shards, one"]) == ([1, -9], [0])
+    alone, together = losses(trained / "shards, one"), losses(trained / "shards")
+    assert len(alone) == len(together) == 40
+    assert alone[:14] == together[:14]
+    assert alone == pytest.approx(together, rel=1e-4)
+    assert (trained / "shards, one" / FILES[0]).exists()  # the one process has written it whole
+    assert not (trained / "shards, one" / "checkpoint" / "shards.json").exists()
+
+
+def test_one_process_measures_tracks_and_exports_a_run_in_shards(trained, tmp_path, capsys):
+    from torsor.cli import main
+    from torsor.experiments.run import load
+
+    torch.set_default_dtype(torch.float32)
+    folder = tmp_path / "run"
+    shutil.copytree(trained / "shards", folder)
+    written = tensors_of(folder / FILES[0])
+    study = load(folder)
+    assert all(torch.equal(written[name], each) for name, each in study.model.state_dict().items() if name in written)
+    geometry = json.loads((folder / "geometry.json").read_text())
+    (folder / "geometry.json").unlink()
+    for command in (f"measure {folder}", f"track {folder} --words 8 --lengths 4 --threads 1"):
+        with pytest.raises(SystemExit) as caught:
+            main(command.split())
+        assert caught.value.code == 0, capsys.readouterr().err
+    assert json.loads((folder / "geometry.json").read_text()) == geometry
+    if find_spec("transformers"):
+        from torsor.interop import from_hugging_face
+
+        with pytest.raises(SystemExit) as caught:
+            main(f"export {folder} --to hf --out {tmp_path / 'hf'}".split())
+        assert caught.value.code == 0
+        back = from_hugging_face(tmp_path / "hf").state_dict()
+        assert all(torch.equal(back[name], each) for name, each in study.model.state_dict().items())
+
+
 def test_the_run_says_how_many_processes_trained_it(trained):
     counts = {
         name: [
@@ -224,6 +301,31 @@ def test_processes_that_cannot_be_joined_are_refused_in_one_line(given, started,
     devices, nodes, device = given
     with refused(message):
         join(devices, nodes, "ddp", device)
+
+
+DOCUMENTED = (Path(__file__).parents[1] / "docs" / "many_machines.md").read_text().replace("\\\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "devices", "nodes"),
+    [("", 8, None), ("torchrun ", 8, 4), ("srun ", 8, 4)],
+    ids=["one", "torchrun", "Slurm"],
+)
+def test_the_documented_commands_are_those_of_the_program(launcher, devices, nodes):
+    from torsor.cli.app import app
+
+    lines = [line.strip() for line in DOCUMENTED.splitlines() if "torsor train rotate-the-loop/language" in line]
+    (line,) = [line for line in lines if line.startswith(launcher or "torsor")]
+    if launcher == "torchrun ":
+        assert f"--nnodes {nodes} --nproc-per-node {devices} " in line
+        assert "--no-python torsor" in line  # it is a program and no file of Python
+    if launcher == "srun ":
+        assert f"#SBATCH --nodes={nodes}" in DOCUMENTED
+        assert f"#SBATCH --ntasks-per-node={devices}" in DOCUMENTED
+    typed = line[line.index("torsor train") :].split()[1:]
+    _, bound, _ = app.parse_args(typed, exit_on_error=False, print_error=False)
+    given = bound.kwargs
+    assert (given["devices"], given.get("nodes"), given["scale"]) == (devices, nodes, "paper")
 
 
 def test_one_device_is_the_single_process_and_an_interactive_job_starts_none(monkeypatch):

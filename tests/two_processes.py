@@ -10,12 +10,14 @@ import socket
 import sys
 import time
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
 from typing import final
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 import cases
 from tiny_training import Echo
@@ -105,7 +107,19 @@ def run(engine: Engine, folder: Path, parts: int, optimizer: str = "adamw", unti
             shared.log(record)
             if record.update == until:
                 break
-        shared.save(state)
+        with gathering_nothing():
+            shared.save(state)
+
+
+@contextmanager
+def gathering_nothing():
+    """Nobody puts the shards of a tensor together."""
+    sound = DTensor.full_tensor
+    DTensor.full_tensor = lambda tensor, **_: sys.exit(f"failed: {tuple(tensor.shape)} was gathered")
+    try:
+        yield
+    finally:
+        DTensor.full_tensor = sound
 
 
 @final
@@ -308,9 +322,19 @@ def alone(job) -> list[int]:
 
 
 def killed_and_resumed(here: Path) -> dict[str, list[int]]:
-    """A command undisturbed, and two runs of it that lose a process: two go on with one, one with the other."""
+    """A command undisturbed, and two runs of it that lose a process: two go on with one, one with the other.
+
+    All of it with a copy of the model on each process, and with shards.
+    """
     whole, two, one = (here / name for name in ("undisturbed", "two", "one"))
+    shards, cut, rest = (here / name for name in ("shards", "shards, two", "shards, one"))
+    fsdp = "--batch 8 --devices 2 --strategy fsdp"
     return {
+        "shards": both(command(shards, fsdp)),
+        "shards, two, killed": both(command(cut, fsdp, name=", killed"), kill_when=lambda: lines(cut) >= 16),
+        "shards, two": both(command(cut, fsdp)),
+        "shards, one, killed": both(command(rest, fsdp, name=", killed"), kill_when=lambda: lines(rest) >= 16),
+        "shards, one": alone(command(rest, "--batch 8")),
         "undisturbed": both(command(whole)),
         "two, killed": both(command(two, name=", killed"), kill_when=lambda: lines(two) >= 16),
         "two": both(command(two)),

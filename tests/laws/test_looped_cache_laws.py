@@ -52,6 +52,23 @@ def test_a_row_that_is_reset_is_as_if_it_had_never_been_read():
     )
 
 
+def test_a_row_that_is_copied_goes_on_as_the_one_it_was_copied_from_and_a_larger_capacity_changes_nothing_else():
+    reader = LoopedReader(looped(BlockConformal(16, groups=2)))
+    cache, fresh = (reader.cache(2, 3, Full(3)) for _ in range(2))
+    for each in (cache, fresh):
+        reader.read(Prompts.of([[2, 0, 1], [2, 1]]), each, 3)
+    before = cache.bytes
+    cache.take([1, 0, 1])
+    assert (cache.batch, cache.lengths, cache.steps) == (3, [2, 3, 2], [3, 3, 3])
+    assert cache.bytes - reader.cache(3, 3, Full(3)).bytes == before - reader.cache(2, 3, Full(3)).bytes == 0
+    cache.grow(5)
+    assert cache.bytes == reader.cache(3, 5, Full(3)).bytes
+    found = reader.read(Prompts.of([[0, 1], [0], [1]]), cache, 3).logits
+    for row, tokens in enumerate(([2, 1, 0, 1], [2, 0, 1, 0], [2, 1, 1])):
+        alone = reader.read(Prompts.of([tokens]), reader.cache(1, 4, Full(3)), 3).logits[0]
+        torch.testing.assert_close(found[row], alone, rtol=1e-12, atol=1e-12)
+
+
 def test_virtual_layers_run_through_prelude_loops_and_coda():
     cache = LoopedCache(looped(BlockConformal(16, groups=2), layers=(1, 2, 1)), 1, 4, Budget(3))
     assert list(cache.prelude_layers()) == [0]
@@ -70,6 +87,12 @@ def test_virtual_layers_run_through_prelude_loops_and_coda():
         (lambda: LoopedCache(looped(BlockConformal(16, 2)), 1, 0, LastLoop()), "capacity must be at least 1, got 0"),
         (lambda: LoopedCache(looped(BlockConformal(16, 2)), 1, 4, LastLoop()).reset([1]), r"0 .. 0, got 1"),
         (lambda: LoopedCache(looped(BlockConformal(16, 2)), 2, 4, LastLoop()).reset([1, 1]), "rows must be different"),
+        (lambda: LoopedCache(looped(BlockConformal(16, 2)), 2, 4, LastLoop()).take([2]), r"0 .. 1, got 2"),
+        (lambda: LoopedCache(looped(BlockConformal(16, 2)), 2, 4, LastLoop()).take([]), "batch must be at least 1"),
+        (
+            lambda: LoopedCache(looped(BlockConformal(16, 2)), 2, 4, LastLoop()).grow(3),
+            "capacity must be at least what it is, 4, got 3",
+        ),
     ],
 )
 def test_what_cannot_be_a_cache_is_refused(make, message):

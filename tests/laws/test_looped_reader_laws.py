@@ -212,6 +212,24 @@ def test_a_row_that_has_made_its_loops_is_not_computed_any_more(monkeypatch):
     assert sum(count for stack, count in tokens if stack is reader._core) == 10 * int(depths.sum())
 
 
+@pytest.mark.parametrize("rule", [RelativeResidual(0.15), LogitDivergence(0.005)], ids=["residual", "KL"])
+def test_a_token_that_its_rule_has_ended_is_not_computed_any_more(rule, monkeypatch):
+    reader = LoopedReader(lively())
+    cache = reader.cache(4, 12, Full(6))
+    reader.read(rows_of(TOKENS[:1], TOKENS[3:9], TOKENS[2:5], TOKENS[1:7]), cache, 6)
+    sound, tokens = FoldedStack.__call__, []
+
+    def counted(self, x, *rest):
+        if self is reader._core:
+            tokens.append(len(x))
+        return sound(self, x, *rest)
+
+    monkeypatch.setattr(FoldedStack, "__call__", counted)
+    made = reader.read(Prompts.of([[0], [1], [1], [0]]), cache, 6, rule=rule).steps
+    assert len(set(made)) > 1
+    assert tokens == [sum(each > loop for each in made) for loop in range(max(made))]
+
+
 def test_no_gradient_passes_and_weights_trained_afterwards_do_not_reach_the_folded_blocks():
     model = lively()
     reader = LoopedReader(model)
@@ -235,7 +253,7 @@ def test_what_cannot_be_read_is_refused_and_changes_nothing():
         ),
         (r"tokens must lie in 0 .. 2, got 3", lambda: reader.read(Prompts.of([[0], [3]]), cache, 4)),
         (r"steps must be at most the 4 loops that the cache has room for, got 5", lambda: reader.read(two, cache, 5)),
-        (r"steps must be an integer of at least 1, got 0", lambda: reader.read(two, cache, 0)),
+        (r"steps must be an integer of at least 1, or a tuple of such, got 0", lambda: reader.read(two, cache, 0)),
         (r"one integer for each of 2 rows, got \(3,\)", lambda: reader.read(two, cache, torch.tensor([1, 2, 3]))),
         (
             r"an exit rule and a warm start go with one token of a row, got 2",

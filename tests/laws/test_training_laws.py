@@ -297,6 +297,14 @@ class Part(Engine):
     def gather(self, tensors):
         return self.inner.gather(tensors)
 
+    shard = property(lambda self: self.inner.shard)
+
+    def pieces(self, tensors):
+        return self.inner.pieces(tensors)
+
+    def collect(self, data):
+        return self.inner.collect(data)
+
     def spread(self, data):
         return self.inner.spread(data)
 

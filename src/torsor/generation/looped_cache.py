@@ -6,6 +6,7 @@ from typing import final
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from torsor.generation.cache_policy import CachePolicy
 from torsor.layers.rotary import rotary_table
@@ -29,7 +30,8 @@ class LoopedCache:
     Guarantees, each a test in ``tests/laws/test_looped_cache_laws.py``:
 
     * the memory is the formula, before and after reading;
-    * a row that is reset is as if it had never been read.
+    * a row that is reset is as if it had never been read;
+    * a row that is copied goes on as the one it was copied from, and a larger capacity changes nothing else.
 
     Args:
         model: whose sizes, type and device it has.
@@ -92,6 +94,34 @@ class LoopedCache:
             self.keys_values[:, :, row, :, : self.lengths[row]] = 0
             self.lengths[row] = self.steps[row] = 0
             self.last[row] = 0
+
+    def take(self, rows: Sequence[int]) -> None:
+        """Let row ``i`` be a copy of what row ``rows[i]`` was: the batch is as large as there are rows named.
+
+        Raises:
+            ValueError: when no row is named, or one that is not there.
+        """
+        require_sizes(batch=len(rows))
+        self.require_rows(sorted(set(rows)))
+        index = torch.tensor(list(rows), device=self.last.device)
+        self.keys_values, self.last = self.keys_values.index_select(2, index), self.last.index_select(0, index)
+        self.lengths = [self.lengths[row] for row in rows]
+        self.steps = [self.steps[row] for row in rows]
+        self.batch = len(rows)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more tokens of each row; while it is done, old and new memory are there at once.
+
+        Raises:
+            ValueError: when the capacity would be smaller.
+        """
+        if capacity < self.capacity:
+            raise ValueError(f"capacity must be at least what it is, {self.capacity}, got {capacity}")
+        more = capacity - self.capacity
+        self.keys_values = pad(self.keys_values, (0, 0, 0, more))
+        head_dim = self.keys_values.shape[-1]
+        self.rotary = rotary_table(capacity, head_dim, device=self.last.device, dtype=self.keys_values.dtype)
+        self.capacity = capacity
 
     def require_rows(self, rows: Sequence[int]) -> None:
         """Refuse what are not different rows of this cache.

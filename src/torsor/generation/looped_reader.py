@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from torsor.generation.cache_policy import CachePolicy
+from torsor.generation.depths import depths_of
 from torsor.generation.exits import ExitRule, Iterate
 from torsor.generation.looped_cache import LoopedCache
 from torsor.generation.prompts import Prompts
@@ -114,21 +115,29 @@ class LoopedReader:
             ValueError: when the cache is of another batch or model, a row has no room, a token is outside the
                 vocabulary, or ``steps`` is not one of the above.
         """
-        depths = _depths(steps, len(piece))
+        depths = depths_of(steps, len(piece))
         if len(piece) != cache.batch:
             raise ValueError(f"the cache must be one of the batch of {len(piece)} rows, got one of {cache.batch}")
-        wave = self.enter(
-            list(zip(range(cache.batch), piece.rows(), strict=True)),
-            cache,
-            [Goal(each, rule, warm) for each in depths],
-        )
+        goals = [Goal(each, rule, warm) for each in depths]
+        logits = self.read_rows(list(enumerate(piece.rows())), cache, goals, every=every)
+        in_order = [logits[row] for row in range(cache.batch)]
+        return Reading(torch.cat(in_order) if every else torch.stack(in_order), tuple(cache.steps))
+
+    def read_rows(
+        self, tokens: Sequence[tuple[int, Int[Tensor, "_"]]], cache: LoopedCache, goals: Sequence[Goal], *, every: bool
+    ) -> dict[int, Float[Tensor, "..."]]:
+        """Read the next tokens of some rows alone: ``enter``, as many turns as they need, ``leave``.
+
+        Raises:
+            ValueError: as in ``read``.
+        """
+        wave: Wave | None = self.enter(tokens, cache, goals)
         logits: dict[int, Tensor] = {}
         while wave is not None:
             ended, wave = self.turn(wave).parted()
             if ended is not None:
                 logits |= self.leave(ended, every=every)
-        in_order = [logits[row] for row in range(cache.batch)]
-        return Reading(torch.cat(in_order) if every else torch.stack(in_order), tuple(cache.steps))
+        return logits
 
     @torch.no_grad()
     def enter(
@@ -274,13 +283,3 @@ def _there(logits: Tensor | None) -> Tensor:
     if logits is None:
         raise ValueError("a rule that reads logits must be given those of the loop before, got none")
     return logits
-
-
-def _depths(steps: int | Tensor, batch: int) -> list[int]:
-    depths = steps.tolist() if isinstance(steps, Tensor) else [steps] * batch
-    if isinstance(steps, Tensor) and (steps.shape != (batch,) or steps.is_floating_point()):
-        raise ValueError(f"steps as a tensor must hold one integer for each of {batch} rows, got {tuple(steps.shape)}")
-    for each in depths:
-        if isinstance(each, bool) or not isinstance(each, int) or each < 1:
-            raise ValueError(f"steps must be an integer of at least 1, got {each!r}")
-    return depths

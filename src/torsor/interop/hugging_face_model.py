@@ -13,7 +13,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast, TokenClassifie
 
 from torsor.interop.families import family_named
 from torsor.interop.hugging_face_config import TorsorConfig
-from torsor.interop.row_cache import RowCache
+from torsor.interop.sequence_cache import SequenceCache
 
 # transformers has renamed the field; an output has one of the two
 CACHE = "cache" if "cache" in {field.name for field in fields(CausalLMOutputWithPast)} else "past_key_values"
@@ -72,7 +72,6 @@ class TorsorModel(PreTrainedModel, ABC):
         self, tokens: Int[Tensor, "batch length"], mask: Tensor | None, steps: int | None
     ) -> Float[Tensor, "batch length classes"]:
         """Logits at every position of whole sequences."""
-        steps = self.config.steps if steps is None else steps
         kept = _kept(tokens, mask, 0)
         if kept is None:
             return self._reading.logits(tokens, steps)
@@ -83,28 +82,18 @@ class TorsorModel(PreTrainedModel, ABC):
         return _spread(self._reading.logits(tokens.masked_fill(~kept, 0).gather(1, order), steps), kept)
 
     def _piece(
-        self, tokens: Int[Tensor, "batch length"], mask: Tensor | None, cache: RowCache
+        self, tokens: Int[Tensor, "batch length"], mask: Tensor | None, cache: SequenceCache, steps: int | None
     ) -> Float[Tensor, "batch length classes"]:
         """Logits at the positions of a next piece; the cache is moved behind it."""
-        if len(cache.states) != tokens.shape[0]:
-            raise ValueError(f"cache must be of {tokens.shape[0]} sequences, got one of {len(cache.states)}")
+        if len(cache) != tokens.shape[0]:
+            raise ValueError(f"cache must be of {tokens.shape[0]} sequences, got one of {len(cache)}")
         kept = _kept(tokens, mask, cache.seen)
-        cache.seen += tokens.shape[1]
-        kept = torch.ones_like(tokens, dtype=torch.bool) if kept is None else kept
-        alike: dict[tuple[Any, ...], list[int]] = {}
-        for row, count in enumerate(kept.sum(dim=1).tolist()):
-            if count:
-                alike.setdefault((count, cache.form(row)), []).append(row)
-        logits: Tensor | None = None
-        for (count, _), rows in alike.items():
-            piece = tokens[rows][kept[rows]].view(len(rows), count)
-            read, state = self._reading.read(piece, cache.taken(rows))
-            cache.put(rows, state)
-            if logits is None:
-                logits = read.new_zeros(*tokens.shape, read.shape[-1])
-            logits[rows, :count] = read
-        if logits is None:
+        if kept is None:
+            kept = torch.ones_like(tokens, dtype=torch.bool)
+        if not kept.any():
             raise ValueError("attention_mask must leave a token of some sequence, it leaves none")
+        logits = cache.read(tokens, kept, steps)
+        cache.seen += tokens.shape[1]
         return _spread(logits, kept)
 
 
@@ -132,8 +121,8 @@ class TorsorForCausalLM(TorsorModel, GenerationMixin):
         self,
         input_ids: Int[Tensor, "batch length"],
         attention_mask: Tensor | None = None,
-        cache: RowCache | None = None,
-        past_key_values: RowCache | None = None,
+        cache: SequenceCache | None = None,
+        past_key_values: SequenceCache | None = None,
         use_cache: bool | None = None,
         labels: Int[Tensor, "batch length"] | None = None,
         steps: int | None = None,
@@ -146,21 +135,23 @@ class TorsorForCausalLM(TorsorModel, GenerationMixin):
             attention_mask: ones where a token is read, for all positions seen so far; None for ones everywhere.
             cache: what came back for the positions before.
             past_key_values: the same, under its older name.
-            use_cache: whether a cache is wanted; a looped model has none.
+            use_cache: whether a cache is wanted; through that of a looped model no gradient passes.
             labels: the tokens again, for the mean loss of naming each next one; -100 is left out.
             steps: loops of a looped model; those of the configuration by default.
             return_dict: False for a tuple.
 
         Raises:
-            ValueError: when tokens are out of range, the mask leaves a sequence empty, or the cache is another batch's.
+            ValueError: when tokens are out of range, the mask leaves a sequence empty, the cache is another batch's
+                or has no room for so many loops.
         """
         cache = past_key_values if cache is None else cache
-        if cache is None and use_cache and self._reading.carries:
-            cache = RowCache([self._reading.initial_state(1) for _ in range(len(input_ids))])
+        steps = self.config.steps if steps is None else steps
+        if cache is None and use_cache:
+            cache = self._reading.cache(len(input_ids), steps)
         if cache is None:
             logits = self._whole(input_ids, attention_mask, steps)
         else:
-            logits = self._piece(input_ids, attention_mask, cache)
+            logits = self._piece(input_ids, attention_mask, cache, steps)
         loss = None
         if labels is not None:
             loss = cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
@@ -170,8 +161,8 @@ class TorsorForCausalLM(TorsorModel, GenerationMixin):
     def prepare_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride] - it is called by names
         self,
         input_ids: Int[Tensor, "batch length"],
-        cache: RowCache | None = None,
-        past_key_values: RowCache | None = None,
+        cache: SequenceCache | None = None,
+        past_key_values: SequenceCache | None = None,
         attention_mask: Tensor | None = None,
         use_cache: bool | None = None,
         steps: int | None = None,
@@ -226,7 +217,7 @@ class TorsorForTokenClassification(TorsorModel):
         Raises:
             ValueError: when tokens are out of range, or the mask leaves a sequence empty.
         """
-        logits = self._whole(input_ids, attention_mask, steps)
+        logits = self._whole(input_ids, attention_mask, self.config.steps if steps is None else steps)
         loss = None if labels is None else cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
         output = TokenClassifierOutput(loss=loss, logits=logits)  # pyright: ignore[reportArgumentType]
         return output.to_tuple() if return_dict is False else output

@@ -1,12 +1,14 @@
 """Looped transformers as JSON holds them, without their weights."""
 
-from typing import Any, final
+from typing import final
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from torsor.interop.family import Family, Form
+from torsor.interop.loop_cache import LoopCache, require_loops
 from torsor.interop.reading import Reading
+from torsor.interop.sequence_cache import SequenceCache
 from torsor.interop.transition_form import transition_form, transition_from
 from torsor.layers import Block, Stack, ValueGate
 from torsor.models.looped_transformer import Coda, LoopedTransformer, Prelude
@@ -80,29 +82,20 @@ def _stack(form: Form, vocabulary: int, width: int, heads: int) -> Stack:
 
 @final
 class ReadingInLoops(Reading):
-    """A looped transformer, which reads a whole text and carries nothing from one call to the next.
+    """A looped transformer, which makes all its loops at every token.
 
     Args:
         model: that is read.
     """
 
-    carries = False
-
     def __init__(self, model: LoopedTransformer) -> None:
         self._model = model
 
     def logits(self, tokens: Int[Tensor, "batch length"], steps: int | None) -> Float[Tensor, "batch length classes"]:
-        if steps is None:
-            raise ValueError("steps must be a number of loops for a looped model, got None")
-        return self._model(tokens, steps=steps)
+        return self._model(tokens, steps=require_loops(steps))
 
-    def initial_state(self, batch: int) -> Any:
-        raise NotImplementedError("a looped model is read as a whole")
-
-    def read(
-        self, tokens: Int[Tensor, "batch length"], state: Any
-    ) -> tuple[Float[Tensor, "batch length classes"], Any]:
-        raise NotImplementedError("a looped model is read as a whole")
+    def cache(self, batch: int, steps: int | None) -> SequenceCache:
+        return LoopCache(self._model, batch, require_loops(steps))
 
 
 LOOPED = Family(

@@ -1,4 +1,4 @@
-"""How a model is read: a whole text at once, and on from a state where it carries one."""
+"""How a model is read: a whole text at once, or piece by piece."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Protocol, final, runtime_checkable
@@ -6,17 +6,13 @@ from typing import Any, Protocol, final, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from torsor.interop.row_cache import RowCache, require_no_steps
+from torsor.interop.sequence_cache import SequenceCache
 from torsor.models.attending import Attending
 
 
 class Reading(ABC):
-    """One way to call models that are called in different ways.
-
-    Attributes:
-        carries: whether there is a state to read on from.
-    """
-
-    carries: bool
+    """One way to call models that are called in different ways."""
 
     @abstractmethod
     def logits(self, tokens: Int[Tensor, "batch length"], steps: int | None) -> Float[Tensor, "batch length classes"]:
@@ -28,14 +24,13 @@ class Reading(ABC):
         """
 
     @abstractmethod
-    def initial_state(self, batch: int) -> Any:
-        """The state before the first token: a tensor, or tuples of tensors, whose first axis is the sequence."""
+    def cache(self, batch: int, steps: int | None) -> SequenceCache:
+        """What sequences that have read nothing go on from.
 
-    @abstractmethod
-    def read(
-        self, tokens: Int[Tensor, "batch length"], state: Any
-    ) -> tuple[Float[Tensor, "batch length classes"], Any]:
-        """Logits at the positions of a next piece, and the state after it."""
+        Args:
+            batch: sequences.
+            steps: the most loops, of a model that has any; None for any other.
+        """
 
 
 @runtime_checkable
@@ -55,8 +50,6 @@ class ReadingOn(Reading):
         model: that is read.
     """
 
-    carries = True
-
     def __init__(self, model: Recurrent) -> None:
         self._model = model
 
@@ -64,13 +57,9 @@ class ReadingOn(Reading):
         require_no_steps(steps)
         return self._model(tokens)[0]
 
-    def initial_state(self, batch: int) -> Any:
-        return self._model.initial_state(batch)
-
-    def read(
-        self, tokens: Int[Tensor, "batch length"], state: Any
-    ) -> tuple[Float[Tensor, "batch length classes"], Any]:
-        return self._model(tokens, state)
+    def cache(self, batch: int, steps: int | None) -> SequenceCache:
+        require_no_steps(steps)
+        return RowCache(self._model, [self._model.initial_state(1) for _ in range(batch)])
 
 
 @final
@@ -81,8 +70,6 @@ class ReadingBack(Reading):
         model: that is read.
     """
 
-    carries = True
-
     def __init__(self, model: Attending) -> None:
         self._model = model
 
@@ -90,20 +77,6 @@ class ReadingBack(Reading):
         require_no_steps(steps)
         return self._model(tokens)
 
-    def initial_state(self, batch: int) -> Any:
-        return self._model.initial_state(batch)
-
-    def read(
-        self, tokens: Int[Tensor, "batch length"], state: Any
-    ) -> tuple[Float[Tensor, "batch length classes"], Any]:
-        return self._model.extend(tokens, state)
-
-
-def require_no_steps(steps: int | None) -> None:
-    """Refuse a number of loops where there is no loop.
-
-    Raises:
-        ValueError: when one is given.
-    """
-    if steps is not None:
-        raise ValueError(f"steps must be None for a model without a loop, got {steps}")
+    def cache(self, batch: int, steps: int | None) -> SequenceCache:
+        require_no_steps(steps)
+        return RowCache(self._model.extend, [self._model.initial_state(1) for _ in range(batch)])

@@ -1,58 +1,63 @@
-"""The states of a batch of sequences, each kept by itself, as transformers' generation moves them about."""
+"""The states of a batch of sequences, each kept by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from torsor.interop.sequence_cache import SequenceCache
 
 
 @final
-class RowCache:
+class RowCache(SequenceCache):
     """One state for every sequence: a tensor, or tuples of tensors, with a first axis of one.
 
-    Sequences that have read different numbers of tokens stand side by side, so that padding is never read. The
-    methods without an argument's description are those that ``generate`` calls on its caches.
-
     Args:
+        read: ``read(tokens, state)`` gives the logits of a piece and the state after it.
         states: one for each sequence.
     """
 
-    is_compileable = False
-    to_legacy_cache = None
-
-    def __init__(self, states: Sequence[Any]) -> None:
+    def __init__(self, read: Callable[[Tensor, Any], tuple[Tensor, Any]], states: Sequence[Any]) -> None:
+        self._read = read
         self.states = list(states)
-        self.seen = 0
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """How many positions have been seen, padding included."""
-        return self.seen
+    def __len__(self) -> int:
+        return len(self.states)
 
-    def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Let sequence ``i`` go on from the state of sequence ``beam_idx[i]``."""
-        self.states = [self.states[row] for row in beam_idx.tolist()]
+    def take(self, rows: Sequence[int]) -> None:
+        self.states = [self.states[row] for row in rows]
 
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        """Let every state be followed by its copies."""
-        self.states = [state for state in self.states for _ in range(repeats)]
+    def read(
+        self, tokens: Int[Tensor, "batch length"], kept: Bool[Tensor, "batch length"], steps: int | None
+    ) -> Float[Tensor, "batch length classes"]:
+        require_no_steps(steps)
+        alike: dict[tuple[Any, ...], list[int]] = {}  # what is read as one batch
+        for row, count in enumerate(kept.sum(dim=1).tolist()):
+            if count:
+                alike.setdefault((count, _shapes(self.states[row])), []).append(row)
+        pieces: list[tuple[list[int], Tensor]] = []
+        for (count, _), rows in alike.items():
+            piece = tokens[rows][kept[rows]].view(len(rows), count)
+            read, state = self._read(piece, _joined([self.states[row] for row in rows]))
+            for number, row in enumerate(rows):
+                self.states[row] = _row(state, number)
+            pieces.append((rows, read))
+        logits = pieces[0][1].new_zeros(*tokens.shape, pieces[0][1].shape[-1])
+        for rows, read in pieces:
+            logits[rows, : read.shape[1]] = read
+        return logits
 
-    def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep these sequences alone."""
-        self.reorder_cache(indices)
 
-    def taken(self, rows: Sequence[int]) -> Any:
-        """The states of several sequences as one of a batch; they must have read equally many tokens."""
-        return _joined([self.states[row] for row in rows])
+def require_no_steps(steps: int | None) -> None:
+    """Refuse a number of loops where there is no loop.
 
-    def put(self, rows: Sequence[int], state: Any) -> None:
-        """Put the state of a batch in the places of its sequences."""
-        for number, row in enumerate(rows):
-            self.states[row] = _row(state, number)
-
-    def form(self, row: int) -> tuple[Any, ...]:
-        """What must agree between sequences that are read as one batch."""
-        return _shapes(self.states[row])
+    Raises:
+        ValueError: when one is given.
+    """
+    if steps is not None:
+        raise ValueError(f"steps must be None for a model without a loop, got {steps}")
 
 
 def _joined(states: Sequence[Any]) -> Any:

@@ -10,10 +10,11 @@ from torsor.training.optimizer import adamw, decays, parameter_groups
 from torsor.training.plan import Plan
 from torsor.training.record import Record
 from torsor.training.run_description import RunDescription, read_run
-from torsor.training.run_folder import RunFolder, default_path, load_weights
+from torsor.training.run_folder import RunFolder, default_path
 from torsor.training.schedule import Schedule
 from torsor.training.state import TrainState
 from torsor.training.train import NonFiniteLoss, train
+from torsor.training.trained_weights import load_weights
 
 __all__ = [
     "CheckpointDigest",

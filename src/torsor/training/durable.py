@@ -46,7 +46,10 @@ def read_json(path: Path) -> Any:
         RunFolderError: when the file cannot be read or is not JSON.
     """
     try:
-        return json.loads(path.read_bytes())
+        content = path.read_bytes()
+        if not content.strip():
+            raise RunFolderError(f"{path} is empty")
+        return json.loads(content)
     except OSError as error:
         raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
     except RecursionError as error:

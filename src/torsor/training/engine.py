@@ -13,6 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from torsor.training.shards import Piece
+
 
 class Engine(ABC):
     r"""The calls through which the loop reaches parameters, gradients, other processes and files.
@@ -78,13 +80,26 @@ class Engine(ABC):
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors, whole, on the main process, and nothing on the others; all of them call it with equal names."""
 
+    @property
+    @abstractmethod
+    def shard(self) -> tuple[int, int]:
+        """Which of how many parts of a checkpoint this process writes; of one part, the main process writes it."""
+
+    @abstractmethod
+    def pieces(self, tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
+        """The rows of the tensors that this process writes: together all rows once, whole ones on the main process."""
+
     @abstractmethod
     def spread(self, data: bytes) -> bytes:
         """What the main process calls this with, on every process; the others' own is not looked at."""
 
     @abstractmethod
+    def collect(self, data: bytes) -> list[bytes]:
+        """What each process calls this with, in their order, on every process."""
+
+    @abstractmethod
     def save(self, tensors: Mapping[str, Tensor], path: Path) -> None:
-        """Write whole tensors to a safetensors file, from one process."""
+        """Write tensors that this process has to a safetensors file."""
 
     @abstractmethod
     def load(self, path: Path) -> dict[str, Tensor]:
@@ -158,8 +173,18 @@ class SingleProcess(Engine):
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return dict(tensors)
 
+    @property
+    def shard(self) -> tuple[int, int]:
+        return 0, 1
+
+    def pieces(self, tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
+        return {name: Piece.whole(tensor.detach()) for name, tensor in tensors.items()}
+
     def spread(self, data: bytes) -> bytes:
         return data
+
+    def collect(self, data: bytes) -> list[bytes]:
+        return [data]
 
     def save(self, tensors: Mapping[str, Tensor], path: Path) -> None:
         write_tensors(tensors, path)

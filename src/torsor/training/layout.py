@@ -9,6 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from torsor.training.shards import Piece
+
 if TYPE_CHECKING:  # an extra, and seconds to import
     from lightning_fabric import Fabric
     from lightning_fabric.strategies.parallel import ParallelStrategy
@@ -40,6 +42,14 @@ class Layout(ABC):
     @abstractmethod
     def whole(self, model: nn.Module) -> AbstractContextManager[object]:
         """``Engine.whole``."""
+
+    @abstractmethod
+    def shard(self, number: int, processes: int) -> tuple[int, int]:
+        """``Engine.shard`` of a process."""
+
+    @abstractmethod
+    def piece(self, tensor: Tensor, number: int) -> Piece | None:
+        """The rows of a tensor that a process writes to a checkpoint; None where another writes all of them."""
 
     @abstractmethod
     def whole_tensor(self, tensor: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from torsor.training.engine import Engine, write_tensors
 from torsor.training.layout import Layout
+from torsor.training.shards import Piece
 
 _PIECE = 1 << 26  # bytes that are sent at once
 
@@ -72,7 +73,8 @@ class ManyProcesses(Engine):
 
     * two processes give the losses and weights of one process with its batch in two parts, bit for bit
       where the model is replicated, and up to rounding where it is sharded;
-    * a checkpoint is that of a single process, whatever wrote it, and any number of processes goes on from it.
+    * any number of processes goes on from a checkpoint, whatever wrote it;
+    * where the model is sharded each process writes its own shards to a file, and no process holds the others'.
 
     Args:
         processes: joined to each other.
@@ -146,6 +148,25 @@ class ManyProcesses(Engine):
             if self.is_main:  # one after the other, so that no GPU holds more than one of them whole
                 gathered[name] = whole.cpu()
         return gathered
+
+    @property
+    def shard(self) -> tuple[int, int]:
+        return self._layout.shard(self._processes.number, self.processes)
+
+    def pieces(self, tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
+        found = {name: self._layout.piece(tensor.detach(), self._processes.number) for name, tensor in tensors.items()}
+        return {name: piece for name, piece in found.items() if piece is not None}
+
+    def collect(self, data: bytes) -> list[bytes]:
+        device = self._processes.device
+        lengths = torch.zeros(self.processes, dtype=torch.int64, device=device)
+        distributed.all_gather_into_tensor(lengths, torch.tensor([len(data)], device=device))
+        longest = max(int(lengths.max()), 1)
+        sent = torch.frombuffer(bytearray(data.ljust(longest, b"\0")), dtype=torch.uint8).to(device)
+        received = torch.empty(self.processes * longest, dtype=torch.uint8, device=device)
+        distributed.all_gather_into_tensor(received, sent)
+        rows = zip(received.cpu().split(longest), lengths.tolist(), strict=True)
+        return [row[:length].numpy().tobytes() for row, length in rows]
 
     def spread(self, data: bytes) -> bytes:
         device = self._processes.device

@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from torsor.training.layout import Layout
+from torsor.training.shards import Piece
 
 
 @final
@@ -41,6 +42,12 @@ class Replicated(Layout):
 
     def whole(self, model: nn.Module) -> AbstractContextManager[object]:
         return nullcontext()
+
+    def shard(self, number: int, processes: int) -> tuple[int, int]:
+        return 0, 1
+
+    def piece(self, tensor: Tensor, number: int) -> Piece | None:
+        return None if number else Piece.whole(tensor)
 
     def whole_tensor(self, tensor: Tensor) -> Tensor:
         return tensor

@@ -12,7 +12,7 @@ from typing import Any, final
 
 import torch
 
-from torsor.training.checkpoint import MOMENTS, STATE, WEIGHTS, CheckpointDigest
+from torsor.training.checkpoint import CheckpointDigest, file_names
 from torsor.training.durable import RunFolderError, read_json
 
 FORMAT = 1
@@ -124,7 +124,7 @@ def read_run(folder: Path) -> RunDescription:
     digest = content["checkpoint"]
     if digest is not None:
         _refuse_other_names(path, digest, {field.name for field in fields(CheckpointDigest)})
-        _refuse_other_names(path, digest["files"], {WEIGHTS, MOMENTS, STATE})
+        _refuse_other_names(path, digest["files"], file_names(digest["files"]))
     # Folders of before there was one have none.
     expected = content["about"].pop(DIGEST, None)
     if expected is not None and expected != (found := _digest(content)):

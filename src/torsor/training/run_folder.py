@@ -1,23 +1,22 @@
 """The folder that a run lives in: opened by one process, and resumable after a kill at any instant."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
-
-from torch import nn
 
 from torsor.training.checkpoint import (
     CURRENT,
     NEW,
     PREVIOUS,
-    CheckpointDigest,
+    Part,
+    begin_checkpoint,
+    complete_checkpoint,
     install,
     locate,
     log_lengths,
     read_checkpoint,
-    read_weights,
-    write_checkpoint,
+    write_part,
 )
 from torsor.training.durable import RunFolderError, disk_errors, replace_json
 from torsor.training.engine import Engine, SingleProcess
@@ -157,20 +156,39 @@ class RunFolder:
         self.write(state.snapshot(engine), engine)
 
     def write(self, snapshot: Snapshot, engine: Engine | None = None) -> None:
-        """As ``save``, for whoever has taken the snapshot: of a state that many processes hold, together.
+        """As ``save``, for whoever has taken the snapshot.
 
         Args:
             snapshot: what to keep.
             engine: writes the tensors; a single process by default.
         """
         with disk_errors(f"write the checkpoint of {self.path}"):
+            part = write_part(self.begin(), snapshot, engine or SingleProcess())
+            self.complete(snapshot, [part])
+
+    def begin(self) -> Path:
+        """The first step of a ``write`` that several processes share: the folder in which each writes its part."""
+        with disk_errors(f"write the checkpoint of {self.path}"):
             if (self.path / NEW).exists() or (self.path / PREVIOUS).exists():
                 # An earlier save failed half-way. The disk knows which folder counts, this object may not: the
                 # failure can have come between the renaming of run.json and the end of waiting for it.
                 self._description = read_run(self.path)
                 self._install()
+            return begin_checkpoint(self.path)
+
+    def complete(self, snapshot: Snapshot, parts: Sequence[Part]) -> None:
+        """The last step of it: let what they wrote be the checkpoint; the logs as they are now belong to it.
+
+        Args:
+            snapshot: of the main process.
+            parts: what every process wrote, in order.
+
+        Raises:
+            RunFolderError: when one could not write its part; the checkpoint before then stays.
+        """
+        with disk_errors(f"write the checkpoint of {self.path}"):
             lengths = {name: log.sync() for name, log in self._logs.items()}
-            digest = write_checkpoint(self.path, snapshot, lengths, engine or SingleProcess())
+            digest = complete_checkpoint(self.path / NEW, snapshot, parts, lengths)
             self._describe(checkpoint=digest)
             install(self.path, self.path / NEW)
 
@@ -268,26 +286,3 @@ class RunFolder:
         changed = replace(self._description, **changes)
         replace_json(self.path / RUN_FILE, changed.to_json())
         self._description = changed
-
-
-def load_weights(folder: Path, model: nn.Module, engine: Engine | None = None) -> CheckpointDigest:
-    """Load the weights of a run into ``model`` without taking the folder's lock: also of a run that goes on.
-
-    Args:
-        folder: a run folder.
-        model: built with the run's arguments.
-        engine: reads the tensors; a single process by default.
-
-    Raises:
-        RunFolderError: when there is no checkpoint, or its files do not have the content that they must.
-    """
-    described = read_run(folder)
-    if described.checkpoint is None:
-        raise RunFolderError(f"{folder} has no checkpoint yet")
-    try:
-        read_weights(locate(folder, described.checkpoint), model, engine or SingleProcess())
-    except (RunFolderError, FileNotFoundError):
-        if read_run(folder).checkpoint == described.checkpoint:
-            raise
-        return load_weights(folder, model, engine)  # the run went on and replaced its checkpoint meanwhile
-    return described.checkpoint

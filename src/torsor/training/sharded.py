@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from typing import final
 
 import torch
@@ -17,6 +18,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from torsor.training.layout import Layout
+from torsor.training.shards import Piece
 
 
 @final
@@ -71,6 +73,16 @@ class Sharded(Layout):
         finally:
             for unit in units:
                 unit.reshard()
+
+    def shard(self, number: int, processes: int) -> tuple[int, int]:
+        return number, processes
+
+    def piece(self, tensor: Tensor, number: int) -> Piece | None:
+        if not isinstance(tensor, DTensor):
+            return None if number else Piece.whole(tensor)
+        rows, processes = tensor.shape[0], tensor.device_mesh.size()
+        start = min(number * ceil(rows / processes), rows)  # as torch.chunk cuts: the last shards may be short or empty
+        return Piece(tensor.to_local(), start, tuple(tensor.shape))
 
     def whole_tensor(self, tensor: Tensor) -> Tensor:
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

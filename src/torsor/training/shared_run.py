@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeVar, final
 
 from safetensors.torch import load, save
 
-from torsor.training.durable import RunFolderError
+from torsor.training.checkpoint import SHARED_DISK, Part, write_part
+from torsor.training.durable import RunFolderError, disk_errors
 from torsor.training.engine import Engine
 from torsor.training.record import Record
 from torsor.training.run_folder import RunFolder
-from torsor.training.state import TrainState
+from torsor.training.state import Snapshot, TrainState
 
 Result = TypeVar("Result")
 
@@ -23,9 +26,10 @@ class ToldByMainError(RunFolderError):
 class SharedRun:
     """A ``RunFolder`` on the main process and a stand-in on every other, called in the same order by all.
 
-    Only the main process touches the disk: the others may be on machines that do not see the folder. What
-    it is refused there, it tells them, so that nobody waits for a process that has left. With a single
-    process it is that process's folder and nothing else.
+    Only the main process touches the disk, but for a model in shards, of which each process writes its own to a
+    checkpoint: without shards the others may be on machines that do not see the folder. What one of them is
+    refused there, all are told, so that nobody waits for a process that has left. With a single process it is
+    that process's folder and nothing else.
 
     Args:
         engine: of these processes.
@@ -67,9 +71,15 @@ class SharedRun:
             self._folder.log(record, scores)
 
     def save(self, state: TrainState) -> None:
-        """``RunFolder.save``, of what all processes hold."""
+        """``RunFolder.save``, of what all processes hold: where they hold shards, each writes its own."""
         snapshot = state.snapshot(self._engine)
-        self._on_main(lambda: None if self._folder is None else self._folder.write(snapshot, self._engine))
+        if self._engine.shard[1] == 1:
+            self._on_main(lambda: None if self._folder is None else self._folder.write(snapshot, self._engine))
+            return
+        begun = self._on_main(lambda: None if self._folder is None else str(self._folder.begin().resolve()))
+        part = self._written(Path(self._tell(begun)), snapshot)
+        parts = [Part(**json.loads(each)) for each in self._engine.collect(json.dumps(asdict(part)).encode())]
+        self._on_main(lambda: None if self._folder is None else self._folder.complete(snapshot, parts))
 
     def replace_json(self, name: str, value: Any) -> None:
         """``RunFolder.replace_json``, on the main process."""
@@ -92,6 +102,16 @@ class SharedRun:
     def __exit__(self, *_: object) -> None:
         if self._folder is not None:
             self._folder.close()
+
+    def _written(self, new: Path, snapshot: Snapshot) -> Part:
+        """What this process wrote; a refusal is told to the main process, which refuses for all."""
+        try:
+            with disk_errors(f"write its part of the checkpoint in {new}"):
+                if not new.is_dir():
+                    return Part({}, {}, f"{new} must be seen by every process that writes a part of it: {SHARED_DISK}")
+                return write_part(new, snapshot, self._engine)
+        except RunFolderError as error:
+            return Part({}, {}, str(error))
 
     def _on_main(self, action: Callable[[], Result]) -> Result | None:
         """Do it on the main process; where that is refused there, raise on all."""

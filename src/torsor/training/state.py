@@ -1,7 +1,7 @@
 """What a checkpoint holds: weights, moments, the number of the update, the curriculum's state."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, final
 
 import torch
@@ -10,23 +10,24 @@ from torch.optim import Optimizer
 
 from torsor.training.curriculum import CurriculumState
 from torsor.training.engine import Engine, SingleProcess
+from torsor.training.shards import Piece
 
 
 @final
 @dataclass(frozen=True)
 class Snapshot:
-    """What a checkpoint is written from: a state at one update, whole, on the process that writes it.
+    """What a checkpoint is written from: a state at one update, and of its tensors what this process writes.
 
     Args:
         update: how many updates the parameters have had.
-        weights: what ``TrainState.weights`` gave.
-        moments: what ``TrainState.moments`` gave.
+        weights: rows of what ``TrainState.weights`` gives.
+        moments: rows of what ``TrainState.moments`` gives.
         progress: what ``TrainState.progress`` gave.
     """
 
     update: int
-    weights: dict[str, Tensor]
-    moments: dict[str, Tensor]
+    weights: dict[str, Piece]
+    moments: dict[str, Piece]
     progress: dict[str, Any]
 
 
@@ -70,7 +71,9 @@ class TrainState:
         Args:
             engine: whose parameters these are since it was set up; a single process by default.
         """
-        return Snapshot(self.update, self.weights(engine), self.moments(engine), self.progress())
+        engine = engine or SingleProcess()
+        weights, moments = (_pieces(engine, tensors) for tensors in (_model_tensors(self.model), self._moved()))
+        return Snapshot(self.update, weights, moments, self.progress())
 
     def weights(self, engine: Engine | None = None) -> dict[str, Tensor]:
         """Every parameter and persistent buffer once, under its first name, sharing memory with nothing stored.
@@ -89,13 +92,7 @@ class TrainState:
         Raises:
             ValueError: when the optimizer keeps something that is not a tensor.
         """
-        tensors = {}
-        for name, parameter in self._trained().items():
-            for slot, value in self.optimizer.state.get(parameter, {}).items():
-                if not isinstance(value, Tensor):
-                    raise ValueError(f"optimizer must keep tensors only, {slot} of {name} is {value!r}")
-                tensors[f"{slot}/{name}"] = value
-        return _apart((engine or SingleProcess()).gather(tensors))
+        return _apart((engine or SingleProcess()).gather(self._moved()))
 
     def progress(self) -> dict[str, Any]:
         """The rest, as JSON: the update's number, the curriculum's state, the kind of optimizer."""
@@ -133,6 +130,16 @@ class TrainState:
         """The parameters that the optimizer moves, by their names in the model."""
         moved = {p for group in self.optimizer.param_groups for p in group["params"]}
         return {name: p for name, p in self.model.named_parameters() if p in moved}
+
+    def _moved(self) -> dict[str, Tensor]:
+        """The optimizer's tensors as they lie, under their names in a checkpoint."""
+        tensors = {}
+        for name, parameter in self._trained().items():
+            for slot, value in self.optimizer.state.get(parameter, {}).items():
+                if not isinstance(value, Tensor):
+                    raise ValueError(f"optimizer must keep tensors only, {slot} of {name} is {value!r}")
+                tensors[f"{slot}/{name}"] = value
+        return tensors
 
     def _slots(self, moments: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
         """The moments by parameter and slot, checked against the parameters."""
@@ -191,6 +198,13 @@ def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
             seen.add(id(tensor))
             tensors[name] = tensor
     return tensors
+
+
+def _pieces(engine: Engine, tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
+    """What a process writes of the tensors, sharing memory with nothing that is written."""
+    pieces = engine.pieces(tensors)
+    rows = _apart({name: piece.rows for name, piece in pieces.items()})
+    return {name: replace(piece, rows=rows[name]) for name, piece in pieces.items()}
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

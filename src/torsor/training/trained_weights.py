@@ -1,0 +1,33 @@
+"""The weights of a run, for whoever only reads them."""
+
+from pathlib import Path
+
+from torch import nn
+
+from torsor.training.checkpoint import CheckpointDigest, locate, read_weights
+from torsor.training.durable import RunFolderError
+from torsor.training.engine import Engine, SingleProcess
+from torsor.training.run_description import read_run
+
+
+def load_weights(folder: Path, model: nn.Module, engine: Engine | None = None) -> CheckpointDigest:
+    """Load the weights of a run into ``model`` without taking the folder's lock: also of a run that goes on.
+
+    Args:
+        folder: a run folder.
+        model: built with the run's arguments.
+        engine: reads the tensors; a single process by default.
+
+    Raises:
+        RunFolderError: when there is no checkpoint, or its files do not have the content that they must.
+    """
+    described = read_run(folder)
+    if described.checkpoint is None:
+        raise RunFolderError(f"{folder} has no checkpoint yet")
+    try:
+        read_weights(locate(folder, described.checkpoint), model, engine or SingleProcess())
+    except (RunFolderError, FileNotFoundError):
+        if read_run(folder).checkpoint == described.checkpoint:
+            raise
+        return load_weights(folder, model, engine)  # the run went on and replaced its checkpoint meanwhile
+    return described.checkpoint
