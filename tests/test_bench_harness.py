@@ -218,7 +218,7 @@ def test_the_floors_of_the_jobs_follow_from_their_sizes():
     assert streaming.operations == 12 * (2 * 4 * 16 + 2 * 4 * 60)
     assert streaming.moved == 12 * (2 * 8 + 2 * 4 * 60)
     assert 0 <= streaming.call() <= 10
-    with pytest.raises(ValueError, match="job must be one of looped, osmformer, streaming, got x"):
+    with pytest.raises(ValueError, match="there is no job 'x'; there are: looped, osmformer, streaming"):
         find_job("x")
     assert set(JOBS) == {"looped", "osmformer", "streaming"}
 
@@ -271,10 +271,10 @@ def test_a_profile_is_text_that_goes_to_a_file(tmp_path, monkeypatch, capsys):
     ("arguments", "words"),
     [
         ("nothing", "nothing"),
-        ("all nothing", "names must be among looped, "),
+        ("all nothing", "there is no case 'nothing'; there are: looped, "),
         ("all start --rounds 0", "rounds must be at least 1, got 0"),
         ("start --threads 0", "threads must be at least 1, got 0"),
-        ("profile nothing", "job must be one of looped, osmformer, streaming, got nothing"),
+        ("profile nothing", "there is no job 'nothing'; there are: looped, osmformer, streaming"),
         ("start --quick --out no/such/folder.json", "cannot write no/such/folder.json"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -330,13 +331,13 @@ def test_a_loss_that_is_not_finite_stops_with_the_update_s_number_and_keeps_the_
     [
         ("gpu", "device must be auto, cpu, cuda or cuda:N, got 'gpu'"),
         ("meta", "device must be auto, cpu, cuda or cuda:N, got 'meta'"),
-        ("cuda:77", "device must be one of the"),
+        ("cuda:77", "device must be (one of the|auto or cpu, since torch finds no GPU)"),
     ],
 )
 def test_a_device_that_is_not_there_is_one_line_and_leaves_nothing(device, words, tmp_path, capsys):
     assert run(f"{S3} {TINY} --device {device} --out {tmp_path / 'run'}") == 2
     error = capsys.readouterr().err
-    assert words in error
+    assert re.search(words, error)
     assert error.count("\n") == 1
     assert not any(tmp_path.iterdir())
 

@@ -83,7 +83,8 @@ def test_a_run_that_is_interrupted_ends_as_if_nobody_had(text, tmp_path, monkeyp
     assert run(f"{command} --out {tmp_path / 'cut'}") == 130
     monkeypatch.setattr(SampledDepth, "forward", sound)
     assert run(f"{command} --out {tmp_path / 'cut'}") == 0
-    for file in ("metrics.jsonl", "evaluation.json", "geometry.json", "checkpoint/model.safetensors"):
+    files = ("metrics.jsonl", "evaluation.json", "geometry.json", "generated.json", "checkpoint/model.safetensors")
+    for file in files:
         assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
 
 

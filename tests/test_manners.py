@@ -1,5 +1,6 @@
 """The command line's manners: what it lists and suggests, what it finds out, how it waits, what it says to a pipe."""
 
+import inspect
 import io
 import json
 import os
@@ -14,10 +15,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from torsor.bench.catalogue import CASES
 from torsor.cli import doctor, main, patience
+from torsor.cli.app import app
 from torsor.cli.listing import GROUPS
 from torsor.cli.patience import shown_waiting
+from torsor.cli.shown_left import shown_left
+from torsor.cli.table import counted
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES
+from torsor.experiments.listening import tell
+from torsor.experiments.run_table import Order
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = """
@@ -78,6 +85,19 @@ def test_a_program_reads_the_list(capsys):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
+        ("bench all loped", "did you mean 'looped'?"),
+        ("bench profile lopped", "did you mean 'looped'?"),
+        ("train rotate-the-lop/s3", "did you mean 'rotate-the-loop/s3'?"),
+        ("train rotate-the-loop/s3 --wdith 4", "Did you mean --width?"),
+        ("train rotate-the-loop/s3 --transition diagnal", 'Did you mean "diagonal"?'),
+        ("train subgroups/tiny-shakespeare-recurrent --model lstn", 'Did you mean "lstm"?'),
+        ("train rotate-the-loop/language --text tiny-shakespere", "did you mean 'tiny-shakespeare'?"),
+        ("plan rotate-the-loop/s3 --gpu h10", "did you mean 'h100'?"),
+        ("track --model a:b --group S5Q", "nearest to 'S5Q': S5"),
+        ("data verify tiny-shakespere", "did you mean 'tiny-shakespeare'?"),
+        ("data prepare --source fineweb-ed --tokenizer gpt2 --out nowhere", "did you mean 'fineweb-edu'?"),
+        (f"data prepare --source {__file__[:-3]}.md --tokenizer x --out nowhere", "there is no file or folder"),
+        (f"data prepare --source {ROOT}/README.md --tokenizer charcters --out nowhere", "did you mean 'characters'?"),
         ("bench loped", "there is no torsor bench loped; did you mean 'looped'?"),
         ("list everything", "torsor list takes no further word, got 'everything'"),
         ("data fetch tiny-shakespere", "did you mean 'tiny-shakespeare'?"),
@@ -93,6 +113,118 @@ def test_a_slip_of_the_hand_is_answered_with_the_nearest_name(command, said, cap
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def commands(app, chain=()):
+    """Every command that does something, with the arguments of its function."""
+    for name in app:
+        if not name.startswith("-"):
+            yield from commands(app[name], (*chain, name))
+    if app.default_command:
+        yield " ".join(chain), inspect.signature(app.default_command).parameters
+
+
+def test_every_command_prints_json_where_a_program_may_read():
+    lacking = {name.partition(" ")[0] for name, given in commands(app) if "as_json" not in given}
+    # the two that need a name, a text that is streamed, and a profile, which is a text
+    assert lacking == {"train", "plan", "generate", "bench"}
+    for name, given in commands(app):
+        group, _, rest = name.partition(" ")
+        if group in {"train", "plan"} and rest:
+            assert "as_json" in given
+        if group == "bench":
+            assert "as_json" in given or rest == "profile"
+
+
+def test_what_a_command_has_done_is_read_by_a_program(tmp_path, capsys):
+    tiny = "--width 8 --heads 2 --length 3 --updates 2 --batch 2 --words 4 --threads 1"
+    path, page, text = tmp_path / "run", tmp_path / "page.html", tmp_path / "text.txt"
+    text.write_text("abc " * 40)
+
+    def told(command):
+        assert run(f"{command} --json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    trained = told(f"train rotate-the-loop/s3 {tiny} --out {path}")
+    assert trained == {"run": str(path), "evaluation": json.loads((path / "evaluation.json").read_text())}
+    assert told(f"report {path} --out {page}") == {"report": str(page)}
+    assert told(f"explore {path} --out {page}") == {"explorer": str(page)}
+    exported = told(f"export {path} --to hf --out {tmp_path / 'hf'}")
+    assert exported["class"] == "AutoModelForTokenClassification"
+    prepared = told(f"data prepare --source {text} --tokenizer characters --out {tmp_path / 'tokens'}")
+    assert prepared["parts"]["training"]["documents"] == 1
+    assert told(f"data verify {tmp_path / 'tokens'}")["verified"]
+    assert {each["name"] for each in told("bench")["cases"]} == set(CASES)
+
+
+def test_how_long_it_still_takes_is_said_after_two_seconds_and_now_and_then(monkeypatch, capsys):
+    clock = [0.0]
+    monkeypatch.setattr("torsor.cli.shown_left.monotonic", lambda: clock[0])
+    with shown_left("it: "):
+        for second in range(41):
+            clock[0] = float(second)
+            tell("a half", 20 + second / 2, 40)  # half of it was there before
+    assert capsys.readouterr().err.splitlines() == [
+        "it: a half  52 %  38 s left",
+        "it: a half  71 %  23 s left",
+        "it: a half  90 %  8 s left",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("bench conformal-growth --quick --json", r"^timing .*  \d+ %  \d+ s left$"),
+        ("bench streaming --words 2 --length 64 --json", r"^streaming  \d+ %  \d+ s left$"),
+        (
+            "train rotate-the-loop/s3 --width 8 --heads 2 --length 3 --updates 2 --batch 2 --words 1001 --threads 1",
+            r"run  scoring  \d+ %  \d+ s left$",
+        ),
+    ],
+)
+def test_what_takes_long_says_how_long_on_stderr_and_nothing_of_it_on_stdout(
+    command, said, tmp_path, monkeypatch, capsys
+):
+    for name in ("PATIENCE", "LINE_EVERY"):
+        monkeypatch.setattr(f"torsor.cli.shown_left.{name}", 0.0)
+    out = "" if command.startswith("bench") else f" --out {tmp_path / 'run'}"
+    assert run(command + out) == 0
+    captured = capsys.readouterr()
+    assert re.search(said, captured.err, re.M)
+    assert " left" not in captured.out
+    if "--json" in command:
+        json.loads(captured.out)
+
+
+def test_after_each_run_a_table_says_how_many_are_left_and_for_how_long(tmp_path, monkeypatch, capsys):
+    clock = [0.0]
+    monkeypatch.setattr("torsor.cli.table.monotonic", lambda: clock[0])
+    table = TABLES["rotate-the-loop/a5"]
+    followed = counted(Order(table, table.rows[:2], "laptop", 2, tmp_path), lambda _updates, _path: None)
+    for second in (10.0, 30.0, 60.0, 90.0):
+        clock[0] = second
+        followed(iter(()), tmp_path)
+    assert capsys.readouterr().err.splitlines() == [
+        "rotate-the-loop/a5  1 of at most 4 runs  at most 30 s left",
+        "rotate-the-loop/a5  2 of at most 4 runs  at most 30 s left",
+        "rotate-the-loop/a5  3 of at most 4 runs  at most 20 s left",
+    ]
+
+
+def test_a_bar_is_drawn_on_a_terminal_and_leaves_stdout_alone(monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("torsor.cli.shown_left.PATIENCE", 0.0)
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with shown_left():
+        for done in range(4):
+            tell("it", done, 4)
+            time.sleep(0.01)
+        print("a result")
+        tell("it", 4, 4)
+    assert capsys.readouterr().out == "a result\n"
+    assert "it" in stream.getvalue()
+    assert "0 s left" in stream.getvalue()
 
 
 def test_the_doctor_knows_every_extra():

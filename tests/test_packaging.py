@@ -97,3 +97,53 @@ def test_the_wheel_passes_the_readme_s_quick_start(built, tmp_path):
 def test_importing_torsor_after_torch_brings_in_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"torsor", "lazy_loader"}
+
+
+def installed(venv: Path, *what: str) -> Path:
+    """The programs of a new environment that has these and what they need, by the pins."""
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    for each in ("torch", *what):  # torch first and by its pin: see the Makefile
+        done = subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), each], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return venv / "bin"
+
+
+@needs_build
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["wheel", "source archive"])
+def test_an_empty_environment_with_what_is_shipped_alone_passes_the_readme_s_quick_start(kind, built, tmp_path):
+    programs = installed(tmp_path / "venv", str(built[kind == "wheel"]))
+    given = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    given |= {"OMP_NUM_THREADS": "1", "HOME": str(tmp_path)}
+
+    def run(*command: str) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    python, torsor = str(programs / "python"), str(programs / "torsor")
+    where = run(python, "-c", "import torsor; print(torsor.__file__)")
+    assert Path(where.strip()).is_relative_to(tmp_path / "venv")
+    read = (ROOT / "README.md").read_text()
+    (tmp_path / "ten_lines.py").write_text(re.findall(r"```python\n(.*?)```", read, re.S)[0])
+    assert "torch.Size" in run(python, "ten_lines.py")
+    typed = [line.partition("#")[0].split()[1:] for line in read.splitlines() if line.startswith("torsor ")]
+    assert ["list"] in typed
+    assert ["train", "rotate-the-loop/s3"] in typed
+    run(torsor, "list")
+    short = ["--width", "16", "--heads", "2", "--length", "4", "--updates", "3", "--words", "20", "--threads", "1"]
+    for name, options in (("s3-0", []), ("s3-diagonal", ["--transition", "diagonal"])):
+        run(torsor, "train", "rotate-the-loop/s3", *options, *short, "--out", f"runs/{name}")
+    for command in typed:
+        if command[0] in {"measure", "explore", "report", "track", "plan", "doctor"}:
+            small = ["--words", "20", "--lengths", "4"] if command[0] == "track" else []
+            assert run(torsor, *command, *small)
+    assert (tmp_path / "explore.html").is_file()
+    assert (tmp_path / "runs" / "report.html").is_file()
+    needs_an_extra = subprocess.run(
+        [torsor, "export", "runs/s3-0", "--to", "hf"], capture_output=True, text=True, cwd=tmp_path, env=given
+    )
+    assert needs_an_extra.returncode == 2
+    assert needs_an_extra.stderr.count("\n") == 1
+    assert "torsor[hf]" in needs_an_extra.stderr

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -454,12 +455,16 @@ def test_the_command_answers_without_torch(corpus, tmp_path):
 
 
 def test_a_command_that_takes_long_says_how_far_it_is(corpus, tmp_path, capsys, monkeypatch, small_pieces):
-    monkeypatch.setattr("torsor.cli.prepare.LINE_EVERY", 0.0)
-    assert run(f"data prepare --source {corpus} --tokenizer characters --out {tmp_path}/out") == 0
-    last = capsys.readouterr().err.splitlines()[-1]
-    training = PreparedText.open(tmp_path / "out").training
-    assert f"out  120 documents  {len(training):,} tokens  " in last
-    assert last.endswith(" tokens/s")
+    for name in ("prepare.LINE_EVERY", "shown_left.LINE_EVERY", "shown_left.PATIENCE"):
+        monkeypatch.setattr(f"torsor.cli.{name}", 0.0)
+    for options, end in (("", r" \d+ %  \d+ s left"), ("--documents 120", " 100 %  0 s left"), ("--tokens 10", "left")):
+        out = tmp_path / f"out{len(options)}"
+        assert run(f"data prepare --source {corpus} --tokenizer characters {options} --out {out}") == 0
+        last = capsys.readouterr().err.splitlines()[-1]
+        training = PreparedText.open(out).training
+        if "tokens" not in options:
+            assert f"  120 documents  {len(training):,} tokens  " in last
+        assert re.search(rf" tokens/s .*{end}$", last)
 
 
 def test_the_tokens_of_a_large_vocabulary_are_wider(tmp_path):

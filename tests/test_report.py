@@ -11,11 +11,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from torsor.report import write_report
+from torsor.report import wording, write_report
 from torsor.report.charts import Panel, doublings, linear, shares
 from torsor.report.curves import bins
 from torsor.report.geometry import deviation, heat_map
 from torsor.report.page_script import page_script
+from torsor.report.read import read_run
+from torsor.report.rows import gather
 
 COMMAND = "torsor report runs/a-0 runs/b-0"
 VOID = {"meta", "br", "link", "img", "hr", "input"}
@@ -284,6 +286,19 @@ def test_seeds_of_one_setting_are_one_row_with_their_mean_and_each_seed(tmp_path
     for value in half_width:
         assert f"± {value:.3f}" in page.text
     assert "mean of 3 seeds" in page.text
+
+
+def test_two_seeds_are_told_one_by_one_and_no_interval_of_a_share_leaves_0_and_1(tmp_path):
+    apart = [fake_run(tmp_path / f"a-{seed}", seed=seed, hazard=(1e-4, 0.9, 0.5)[seed]) for seed in range(3)]
+    page = report(tmp_path, *apart[:2])
+    assert "±" not in page.text.partition("Square brackets")[0].partition("defect")[0]
+    trained = read_run(apart[0]).evaluation.trained_steps
+    told = [wording.fraction(read_run(run).evaluation.at(trained).joint) for run in apart[:2]]
+    assert f"mean of two seeds: {told[0]} and {told[1]}" in page.text
+    (row,) = gather([read_run(run) for run in apart])
+    low, high = row.interval(trained)
+    assert 0 == low < row.joint(trained).value < high == 1
+    assert row.joint(trained).half_width > 1
 
 
 def test_runs_that_differ_in_more_than_the_seed_are_never_averaged(tmp_path):

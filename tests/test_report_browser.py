@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import shutil
 import subprocess
 from importlib import resources
@@ -10,6 +11,7 @@ import pytest
 
 from test_report import COMMAND, fake_run
 from test_report_text import text_run
+from test_report_tracking import tracking
 from torsor.report import write_report
 from torsor.report.page_script import PARTS
 
@@ -47,9 +49,20 @@ function look(frame) {{
   const over = new DOMPoint(dx, dy).matrixTransform(depth.getScreenCTM());
   point(depth, over.x, over.y);
   found.dot = [tip.textContent, dot.dataset.title];
+  const spiral = page.querySelector('svg[aria-label^="phase portrait, block 2"]');
+  const orbit = spiral.querySelector("path[data-values]"), [ox, oy] = vertices(orbit.getAttribute("d"))[1];
+  const onto = new DOMPoint(ox, oy).matrixTransform(spiral.getScreenCTM());
+  point(spiral, onto.x, onto.y);
+  found.orbit = [tip.textContent, orbit.dataset.name, orbit.dataset.values.split(";")[1]];
+  found.wrote = [...page.querySelectorAll(".sample pre")]
+    .map((each) => [each.textContent, each.scrollWidth - each.clientWidth]);
+  const style = frame.contentWindow.getComputedStyle(page.body);
+  found.colours = [style.backgroundColor, style.color,
+    frame.contentWindow.getComputedStyle(page.querySelector(".note")).color,
+    frame.contentWindow.getComputedStyle(page.querySelector(".row .badge")).backgroundColor];
   chart.dispatchEvent(new frame.contentWindow.PointerEvent("pointerleave"));
   found.left = tip.hidden;
-  for (const name of ["Result table", "All scores"]) {{
+  for (const name of ["Result table", "All scores", "Tracking scores, mine:model", "Tracking scores, diagonal"]) {{
     const table = page.querySelector(`[aria-label="${{name}}"] table`), steps = [];
     const buttons = [...table.querySelectorAll("thead th[scope=col]")].map((heading) => heading.firstElementChild);
     const button = buttons[name === "Result table" ? 3 : 1];
@@ -80,32 +93,44 @@ def source(part):
     return (resources.files("torsor.report") / part).read_text()
 
 
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    """What a browser saw of one page at two widths, and what it complained of."""
-    folder = tmp_path_factory.mktemp("browser")
-    runs = [fake_run(folder / f"a-{seed}", "diagonal", "diagonal", seed, hazard=0.06) for seed in range(2)]
-    runs += [fake_run(folder / f"b-{seed}", "conformal", "conformal, 2 groups", seed, hazard=0.02) for seed in range(2)]
-    runs.append(text_run(folder / "c-0"))
-    page = write_report(runs, folder / "report.html", COMMAND).read_text()
-    frames = "".join(
-        f'<iframe width="{width}" height="800" srcdoc="{html.escape(page)}"></iframe>' for width in (WIDE, PHONE)
-    )
-    (folder / "around.html").write_text(AROUND.format(frames=frames, script=source("hover.js")))
-    done = subprocess.run(
+def browsed(page, *options):
+    """The file as a browser leaves it, and what that complained of."""
+    return subprocess.run(
         [
             *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--enable-logging=stderr"),
-            *("--disable-background-networking", f"--user-data-dir={folder / 'profile'}", "--window-size=1200,900"),
-            *("--virtual-time-budget=5000", "--dump-dom", (folder / "around.html").as_uri()),
+            *("--disable-background-networking", f"--user-data-dir={page.parent / 'profile'}"),
+            *("--window-size=1200,900", "--virtual-time-budget=5000", *options, "--dump-dom", page.as_uri()),
         ],
         capture_output=True,
         text=True,
         timeout=240,
         check=True,
     )
+
+
+def seen_by_a_browser(folder, *colours):
+    """What a browser saw of one page at two widths, and what it complained of; "dark" where the system is."""
+    runs = [fake_run(folder / f"a-{seed}", "diagonal", "diagonal", seed, hazard=0.06) for seed in range(2)]
+    runs += [fake_run(folder / f"b-{seed}", "conformal", "conformal, 2 groups", seed, hazard=0.02) for seed in range(2)]
+    runs.append(text_run(folder / "c-0"))
+    (folder / "own").mkdir()
+    (folder / "own" / "tracking.json").write_text(json.dumps(tracking()))
+    (runs[0] / "tracking.json").write_text(json.dumps(tracking((2, 4))))
+    page = write_report([*runs, folder / "own"], folder / "report.html", COMMAND).read_text()
+    frames = "".join(
+        f'<iframe width="{width}" height="800" srcdoc="{html.escape(page)}"></iframe>' for width in (WIDE, PHONE)
+    )
+    (folder / "around.html").write_text(AROUND.format(frames=frames, script=source("hover.js")))
+    done = browsed(folder / "around.html", *colours)
     _, opened, rest = done.stdout.partition("<output>")
     assert opened, done.stderr
     return json.loads(html.unescape(rest.partition("</output>")[0])), done.stderr
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """What a browser saw where the system is light."""
+    return seen_by_a_browser(tmp_path_factory.mktemp("browser"), "--blink-settings=preferredColorScheme=1")
 
 
 both_widths = pytest.mark.parametrize("width", [str(WIDE), str(PHONE)])
@@ -116,6 +141,14 @@ def test_the_page_loads_without_a_word_in_the_console(shown):
     seen, stderr = shown
     assert "CONSOLE" not in stderr
     assert [each["ready"] for each in seen.values()] == ["yes", "yes"]
+
+
+@needs_browser
+def test_the_page_works_from_its_file_where_no_name_of_the_network_is_found(tmp_path):
+    page = write_report([fake_run(tmp_path / "a-0")], tmp_path / "report.html", COMMAND)
+    done = browsed(page, "--host-resolver-rules=MAP * ~NOTFOUND")
+    assert 'data-ready="yes"' in done.stdout
+    assert "CONSOLE" not in done.stderr
 
 
 @needs_browser
@@ -164,6 +197,55 @@ def test_a_heading_is_a_button_that_sorts_turns_round_and_gives_back(shown, widt
     assert all(("seed 0" in rows[1]) and ("seed 1" in rows[2]) for _, rows in seen["Result table"])
     steps = [[row.split("\t")[1] for row in rows] for _, rows in seen["All scores"]]
     assert steps == [["2", "4", "8"] * 4, [*"2222", *"4444", *"8888"], [*"8888", *"4444", *"2222"], ["2", "4", "8"] * 4]
+
+
+@needs_browser
+@both_widths
+def test_pointed_at_a_phase_portrait_tells_the_step_and_the_state(shown, width):
+    text, name, pair = shown[0][width]["orbit"]
+    x, y = pair.split(" ")
+    assert name.startswith("turning by ")
+    assert text == f"{name}\nstep 1\nRe z {x}\nIm z {y}"
+
+
+@needs_browser
+@both_widths
+def test_generated_text_keeps_its_lines_and_never_leaves_its_frame(shown, width):
+    ((wrote, over),) = shown[0][width]["wrote"]
+    assert wrote == "GREMIO:\nGood   morrow, 0.\n"
+    assert over <= 0
+
+
+@needs_browser
+@both_widths
+def test_the_lengths_of_the_tracking_table_are_sorted_inside_their_depths(shown, width):
+    own, looped = (shown[0][width][f"Tracking scores, {name}"] for name in ("mine:model", "diagonal"))
+    firsts = [[row.split("\t")[0].split()[0] for row in rows] for _, rows in own]
+    assert firsts == [["8", "32", "1"], ["32", "8", "1"], ["8", "32", "1"], ["8", "32", "1"]]  # the last is read on
+    assert [direction for direction, _ in own] == [None, "ascending", "descending", None]
+    depths = [[row.split("\t")[0] for row in rows][:6] for _, rows in looped]
+    up, down = (["2 loops", *order, "4 loops, trained", *order] for order in (["8", "32"], ["32", "8"]))
+    assert depths == [up, down, up, up]
+
+
+def luminance(colour):
+    """Relative luminance of an sRGB colour, as WCAG 2 defines it."""
+    parts = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@needs_browser
+def test_the_page_is_light_or_dark_as_the_system_is_and_readable_in_both(shown, tmp_path):
+    light, dark = shown[0], seen_by_a_browser(tmp_path, "--blink-settings=preferredColorScheme=0")[0]
+    for width in (str(WIDE), str(PHONE)):
+        papers = [luminance(each[width]["colours"][0]) for each in (light, dark)]
+        assert papers[0] > 0.9
+        assert papers[1] < 0.02
+        for each in (light, dark):
+            paper, *inks = (luminance(colour) for colour in each[width]["colours"])
+            for ink, least in zip(inks, (7, 4.5, 3), strict=True):  # text, small text, a mark of a row
+                assert (max(paper, ink) + 0.05) / (min(paper, ink) + 0.05) >= least
 
 
 def computed(expression):

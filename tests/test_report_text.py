@@ -40,6 +40,9 @@ def text_run(folder, bits=(2.0, 2.1), label="LSTM, 80 units", seed=0, updates=48
         nats = value * count * math.log(2)
         scores[name] = {"bits_per_character": value, "nats": nats, "characters": count, "protocol": protocol}
     (folder / "evaluation.json").write_text(json.dumps(scores))
+    sample = {"format": 1, "prompt": "GREMIO:\n", "text": f"Good   morrow, {seed}.\n", "temperature": 1.0}
+    sample |= {"tokens": 16, "seed": seed, "steps": None, "ended": None}
+    (folder / "generated.json").write_text(json.dumps(sample))
     return folder
 
 
@@ -176,6 +179,8 @@ def test_a_run_on_text_that_goes_on_is_a_row_without_scores_and_with_its_command
     assert "Transformer, width 76, seed 0: not scored: the run has not ended; go on with torsor train" in page.text
     assert "bits per character not scored" not in sentence(report(tmp_path, pair[1]))
     assert "torsor measure" not in page.text
+    (pair[0] / "generated.json").unlink()
+    assert "torsor measure" not in report(tmp_path, *pair).text
     (pair[1] / "evaluation.json").unlink()
     page = report(tmp_path, *pair)
     assert "<h1>Characters of tiny-shakespeare</h1>" in page.source
@@ -211,7 +216,7 @@ def test_a_page_of_words_and_text_has_the_sections_of_each(tmp_path, pair):
     assert f"<h1>{title}</h1>" in page.source
     headings = re.findall(r"<h2>([^<]+)</h2>", page.source)
     assert headings[:5] == [f"{name} on {what}" for name, what in MIXED]
-    assert headings[5:7] == ["Geometry of the transition", "All scores on words"]
+    assert headings[5:8] == ["Generated text", "Geometry of the transition", "All scores on words"]
     ids = re.findall(r'id="([^"]+)"', page.source)
     assert len(ids) == len(set(ids))
     alone = report(tmp_path, *words)
@@ -250,6 +255,41 @@ def test_a_hostile_text_is_text_and_nothing_else(tmp_path, pair):
     page = Page(write_report(list(pair), tmp_path / "report.html", COMMAND))
     assert not {"script", "img"} & set(page.tags)
     assert page.text.count(hostile) > 4
+
+
+def samples(page):
+    """What stands in each block of generated text, with the prompt in angles."""
+    blocks = re.findall(r"<pre>(.*?)</pre>", page.source, re.S)
+    return [re.sub(r'<span class="prompt">(.*?)</span>', r"<\1>", each, flags=re.S) for each in blocks]
+
+
+def test_what_the_model_wrote_stands_after_its_prompt_letter_by_letter(tmp_path, seeds):
+    page = report(tmp_path, *seeds)
+    assert samples(page) == ["<GREMIO:\n>Good   morrow, 0.\n"]
+    assert "LSTM, 80 units seed 0 of 3 seeds, temperature 1" in " ".join(page.text.split())
+    (seeds[0] / "generated.json").unlink()
+    edit(seeds[1], "generated.json", lambda data: data.update(steps=8, ended="a logit is not finite"))
+    page = report(tmp_path, *seeds, text_run(tmp_path / "b-0", width=70))
+    assert samples(page) == ["<GREMIO:\n>Good   morrow, 1.\n", "<GREMIO:\n>Good   morrow, 0.\n"]
+    assert "seed 1 of 3 seeds, 8 loops, temperature 1" in " ".join(page.text.split())
+    assert "a logit is not finite" in page.text
+
+
+def test_a_run_that_wrote_nothing_is_said_with_the_command_that_draws(tmp_path, pair):
+    (pair[0] / "generated.json").unlink()
+    page = report(tmp_path, *pair)
+    assert len(samples(page)) == 1
+    assert f"Transformer, width 76, seed 0: no text was drawn: run torsor measure {pair[0]}" in page.text
+    edit(pair[1], "generated.json", lambda data: data.update(text=3))
+    assert samples(report(tmp_path, *pair)) == []
+
+
+def test_hostile_characters_that_a_model_wrote_are_text_and_nothing_else(tmp_path, pair):
+    hostile = "<script>alert('1')</script></pre>\"><img src=x onerror=alert(2)>&amp;"
+    edit(pair[0], "generated.json", lambda data: data.update(prompt=hostile, text=hostile, ended=hostile))
+    page = Page(write_report(list(pair), tmp_path / "report.html", COMMAND))
+    assert not {"script", "img"} & set(page.tags)
+    assert page.text.count(hostile) == 3
 
 
 def test_equal_folders_give_equal_bytes(tmp_path, pair):

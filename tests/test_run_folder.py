@@ -185,6 +185,7 @@ def test_a_newer_format_is_refused(made):
     ("content", "message"),
     [
         (b"{", "run.json is not JSON: "),
+        (b"\n", "run.json is empty"),
         (b"[]", "run.json must hold an integer under 'format'"),
         (b'{"format": "1"}', "run.json must hold an integer under 'format'"),
         (b'{"format": 1}', "run.json was altered: missing or unexpected .*arguments, checkpoint, dtype, "),

@@ -153,7 +153,10 @@ def test_a_tuned_row_takes_the_value_whose_trial_did_best_and_no_trial_is_among_
     assert first["tuning"] == {
         "argument": "learning_rate",
         "seed": 7,
-        "trials": [{"value": float(rate), "merit": merit, "diverged": False, "given_up": False} for rate, merit in merits.items()],
+        "trials": [
+            {"value": float(rate), "merit": merit, "diverged": False, "given_up": False}
+            for rate, merit in merits.items()
+        ],
         "chosen": 0.002,
     }
     assert len(first["columns"]["T=32"]["ours"]["joint"]["seeds"]) == 1

@@ -33,6 +33,10 @@ from torsor.tracking import Chunked
 
 task = WordProblem(named("S3"), 4, "all")
 number = 3
+made = nn.Linear(2, 6)
+
+def needy(width):
+    return made
 
 def right():
     return lambda tokens: nn.functional.one_hot(task.label(tokens).clamp(min=0), 6).float()
@@ -277,7 +281,12 @@ OWN = "track --words 4 --lengths 4,8 --threads 1"
         (f"{OWN} --model no_such_module:right --group S3", "the module no_such_module cannot be imported: No module"),
         (f"{OWN} --model broken_models:model --group S3", "the module broken_models is not Python"),
         (f"{OWN} --model users_models:rigth --group S3", "has no 'rigth'; did you mean 'right'?"),
-        (f"{OWN} --model users_models:number --group S3", "must be a factory to call, got a int"),
+        (
+            f"{OWN} --model users_models:number --group S3",
+            "a function without arguments that returns the model, got a int",
+        ),
+        (f"{OWN} --model users_models:made --group S3", "without arguments that returns the model, got a Linear"),
+        (f"{OWN} --model users_models:needy --group S3", "needs no arguments: missing a required argument: 'width'"),
         (f"{OWN} --model users_models:nothing --group S3", "must give a callable tokens -> logits"),
         (f"{OWN} --model users_models:narrow --group S3 --alphabet all", "must read the tokens 0 .. 6, the last"),
         (
@@ -348,7 +357,8 @@ def test_the_time_left_is_right_for_a_cost_that_grows_with_the_length():
 
 def test_nothing_is_said_for_two_seconds_and_then_a_line_now_and_then(capsys, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("torsor.cli.work_left.monotonic", lambda: clock[0])
+    for module in ("work_left", "shown_left"):
+        monkeypatch.setattr(f"torsor.cli.{module}.monotonic", lambda: clock[0])
     with shown_work([Portion(10, 100)], "it") as watch:
         for tick in range(40):
             clock[0] = tick / 2

@@ -223,7 +223,7 @@ def test_a_frozen_frequency_is_kept_but_not_learned():
     [
         (lambda: BlockDecay(10, groups=4), "dim, the width, must be a positive multiple of groups = 4, got 10"),
         (lambda: BlockDecay(8, groups=0), "dim, the width, must be a positive multiple of groups = 0, got 8"),
-        (lambda: BlockConformal(10, groups=4), r"dim, the width, must be a positive multiple of 2 \* groups = 8, got 10"),
+        (lambda: BlockConformal(10, groups=4), r"the width, must be a positive multiple of 2 \* groups = 8, got 10"),
         (lambda: BlockConformal(0, groups=1), r"dim, the width, must be a positive multiple of 2 \* groups = 2, got 0"),
         (lambda: BlockConformal(8, groups=2, initial_scale=1.0), "initial_scale must lie strictly between 0 and 1"),
         (lambda: BlockConformal(8, groups=2, initial_scale=(0.5,)), "initial_scale must hold one number for each of 2"),

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
+from torsor.experiments.experiment import nearest
+
 if TYPE_CHECKING:
     from torsor.bench.limits import Limits
 
@@ -242,5 +244,5 @@ def named_cases(names: tuple[str, ...]) -> dict[str, Listed]:
     """
     for name in names:
         if name not in CASES:
-            raise ValueError(f"names must be among {', '.join(CASES)}, got {name}")
+            raise ValueError(f"there is no case {name!r}{nearest(name, CASES)}")
     return {name: case for name, case in CASES.items() if not names or name in names}

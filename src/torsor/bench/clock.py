@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from torsor.bench.intervals import Interval, interval_of_median
+from torsor.experiments.listening import tell
 
 
 @final
@@ -65,12 +66,16 @@ def take_turns(
         The mean seconds of one call for every case and round.
     """
     seconds: dict[str, list[float]] = {name: [] for name in cases}
+    turns, begun = len(cases) * (rounds + 1), 0
     for round_number in range(rounds + 1):
         for name, call in cases.items():
+            tell(f"timing {', '.join(cases)}", begun, turns)  # between two turns, so that none is disturbed
+            begun += 1
             started = clock()
             for _ in range(repeats):
                 call()
             passed = clock() - started
             if round_number:
                 seconds[name].append(passed / repeats)
+    tell(f"timing {', '.join(cases)}", turns, turns)
     return Timings({name: tuple(each) for name, each in seconds.items()})

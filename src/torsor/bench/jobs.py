@@ -10,6 +10,7 @@ from torch import nn
 from torsor.bench.group_models import VOCABULARY, training_step
 from torsor.bench.intervals import Number
 from torsor.bench.looped import training_update, useful_flops, word_model
+from torsor.experiments.experiment import nearest
 from torsor.groups import Orthogonal, named
 from torsor.models import LSTM, GroupTransformer
 from torsor.tasks import WordProblem
@@ -161,7 +162,7 @@ def find_job(name: str) -> Callable[..., Job]:
         ValueError: when there is none.
     """
     if name not in JOBS:
-        raise ValueError(f"job must be one of {', '.join(JOBS)}, got {name}")
+        raise ValueError(f"there is no job {name!r}{nearest(name, JOBS)}")
     return JOBS[name]
 
 

@@ -8,6 +8,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from torsor.experiments.listening import tell
 from torsor.groups import SpecialOrthogonal, named
 from torsor.layers import MatrixHeads
 from torsor.models import GRU, LSTM, M2RNN, GroupRNN, RotRNN
@@ -64,8 +65,9 @@ def measure(words: int = 100, length: int = 2048, rounds: int = 3, group: str = 
     models = {name: make().eval() for name, make in kinds.items()}
     stream = Stream(task, length, words)
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in models}
-    for _ in range(rounds):
-        for name, model in models.items():
+    for round_number in range(rounds):
+        for place, (name, model) in enumerate(models.items()):
+            tell("streaming", round_number * len(models) + place, rounds * len(models))
             started, busy = perf_counter(), process_time()
             found = evaluate(Chunked(_AlwaysRight(model, stream).read, CHUNK), stream)
             seconds[name].append((perf_counter() - started, process_time() - busy))

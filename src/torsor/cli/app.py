@@ -23,6 +23,7 @@ from torsor.cli import (
     track,
     train,
 )
+from torsor.cli.shown_left import shown_left
 from torsor.experiments.experiment import nearest
 
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
@@ -62,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: always.
     """
     try:
-        app(arguments, exit_on_error=False, print_error=False)
+        with shown_left():
+            app(arguments, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
         _leave(_too_many(error), MISTAKE)
     except CycloptsError as error:
@@ -84,8 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         typed = list(sys.argv[1:] if arguments is None else arguments)
         resumes = any(typed[: len(words)] == words for words in RESUMABLE)
-        goes_on = f"; go on from where it stood with: {shlex.join(['torsor', *typed])}" if resumes else ""
-        _leave(f"interrupted{goes_on}", INTERRUPTED)
+        how = "go on from where it stood with" if resumes else "nothing is kept of it; begin again with"
+        _leave(f"interrupted; {how}: {shlex.join(['torsor', *typed])}", INTERRUPTED)
     raise SystemExit(0)
 
 

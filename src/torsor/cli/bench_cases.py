@@ -1,5 +1,6 @@
 """``torsor bench`` by itself, ``torsor bench all``, a command for each case of the harness, and the profiles."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,15 @@ def register(app: App) -> None:
             app.command(_command_of(name), name=name, help=f"Measure {case.summary}.")
 
 
-def list_cases() -> None:
-    """List what can be timed."""
+def list_cases(*, as_json: JsonFlag = False) -> None:
+    """List what can be timed.
+
+    Args:
+        as_json: print JSON for programs.
+    """
+    if as_json:
+        print(json.dumps({"cases": [{"name": name, "summary": case.summary} for name, case in CASES.items()]}))
+        return
     table = Table("case", "what it measures", box=None, pad_edge=False)
     for name, case in CASES.items():
         table.add_row(name, case.summary)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -61,6 +62,7 @@ def fetch_dataset(
     *,
     from_path: Annotated[Path | None, Parameter(name="--from")] = None,
     offline: Annotated[bool, Parameter(negative=())] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Fetch a data set from its public address, or take your own copy; nothing wrong ever gets its name.
 
@@ -68,6 +70,7 @@ def fetch_dataset(
         name: the data set, as torsor data list prints it.
         from_path: your own copy: the file, or the folder that holds the files.
         offline: touch no network; TORSOR_OFFLINE=1 and HF_HUB_OFFLINE=1 do the same.
+        as_json: print JSON for programs.
 
     Raises:
         ValueError: when no data set is named, or it cannot be had.
@@ -76,39 +79,52 @@ def fetch_dataset(
         raise ValueError(f"name a data set: torsor data fetch NAME; there are: {', '.join(DATASETS)}")
     with shown_waiting(f"fetching {name}"):
         paths = fetch(name, from_path, offline)
-    for path in paths:
-        print(f"verified {path}")
+    if as_json:
+        print(json.dumps({"verified": [str(path) for path in paths], "licence": DATASETS[name].licence}))
+        return
+    _print_verified(paths, as_json)
     print(f"licence: {DATASETS[name].licence}")
 
 
 @app.command
-def verify(name: str = "") -> None:
+def verify(name: str = "", *, as_json: JsonFlag = False) -> None:
     """Check size and SHA-256 of a data set's files, of all data sets of which a file lies here, or of prepared text.
 
     Args:
         name: the data set, as torsor data list prints it, or a folder that torsor data prepare filled; all data sets
             that lie here by default.
+        as_json: print JSON for programs.
 
     Raises:
         ValueError: when a file is missing or wrong, or nothing lies here.
     """
     if name and (Path(name) / INDEX).exists():
-        for part in PreparedText.open(Path(name)).parts.values():
-            for shard in part.shards:
-                print(f"verified {Path(name) / shard.file}")
+        with shown_waiting(f"reading {name}"):
+            prepared = PreparedText.open(Path(name))
+        shards = [Path(name) / shard.file for part in prepared.parts.values() for shard in part.shards]
+        _print_verified(shards, as_json)
         return
     names = [name] if name else [each.name for each in DATASETS.values() if _begun(each)]
     if not names:
         raise ValueError(f"no data set lies in {data_folder()}; get one with: torsor data fetch NAME")
-    wrong = []
+    right, wrong = [], []
     for each in names:
         try:
-            for path in path_of(each):
-                print(f"verified {path}")
+            with shown_waiting(f"reading {each}"):
+                right += path_of(each)
         except DataError as error:
             wrong.append(str(error))
+    _print_verified(right, as_json)
     if wrong:
         raise ValueError("; ".join(wrong))
+
+
+def _print_verified(paths: Sequence[Path], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"verified": [str(path) for path in paths]}))
+        return
+    for path in paths:
+        print(f"verified {path}")
 
 
 def _begun(dataset: DataSet) -> bool:

@@ -1,14 +1,23 @@
 """``torsor demo``: two looped transformers on one task, compared, and a page that shows it."""
 
+import json
 from pathlib import Path
 
+from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import MaybeWhole, Whole
 
 EXPERIMENT = "rotate-the-loop/s3"
 ROWS = (("diagonal", 1), ("conformal", 2))
 
 
-def demo(*, seeds: Whole = 2, updates: Whole = 1000, out: Path = Path("runs/demo"), threads: MaybeWhole = None) -> None:
+def demo(
+    *,
+    seeds: Whole = 2,
+    updates: Whole = 1000,
+    out: Path = Path("runs/demo"),
+    threads: MaybeWhole = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Train a diagonal and a conformal looped transformer on a word problem, compare them, and draw what happened.
 
     The same command again goes on where it stood.
@@ -18,6 +27,7 @@ def demo(*, seeds: Whole = 2, updates: Whole = 1000, out: Path = Path("runs/demo
         updates: optimizer updates of each run.
         out: folder of the runs and the report.
         threads: threads of PyTorch; those of the machine by default.
+        as_json: print JSON for programs.
 
     Raises:
         ValueError: when ``seeds`` is below 1.
@@ -41,8 +51,11 @@ def demo(*, seeds: Whole = 2, updates: Whole = 1000, out: Path = Path("runs/demo
             arguments = experiment.arguments(transition=transition, groups=groups, updates=updates, seed=seed)
             follow(carry_out(experiment, arguments, path, command=typed_command()), path)
             runs.append(path)
+    page = write_report(runs, out / "report.html", command=typed_command())
+    if as_json:
+        print(json.dumps({"runs": [str(run) for run in runs], "report": str(page.resolve())}))
+        return
     print_scores(runs)
     print()
     print_geometry([(label(run), read_json(run / "geometry.json")) for run in runs])
-    page = write_report(runs, out / "report.html", command=typed_command())
     print(f"\nreport: {page.resolve()}")

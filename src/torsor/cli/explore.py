@@ -1,14 +1,19 @@
 """``torsor explore``: a page on which a map's directions can be watched."""
 
+import json
 from pathlib import Path
 
+from torsor.cli.patience import shown_waiting
+from torsor.cli.tables import JsonFlag
 
-def explore(run: Path | None = None, /, *, out: Path = Path("explore.html")) -> None:
+
+def explore(run: Path | None = None, /, *, out: Path = Path("explore.html"), as_json: JsonFlag = False) -> None:
     """Write a page that shows live how a map moves directions: sphere, Gram matrix, defects, drift of groups.
 
     Args:
         run: a run folder whose trained transition is put beside the maps that can be made on the page.
         out: the HTML file to write.
+        as_json: print JSON for programs.
 
     Raises:
         ValueError: when the run has no transition.
@@ -20,8 +25,10 @@ def explore(run: Path | None = None, /, *, out: Path = Path("explore.html")) -> 
     if run is not None:
         from torsor.experiments.run import load
 
-        transition = load(run).transition
+        with shown_waiting(f"reading {run}"):
+            transition = load(run).transition
         if transition is None:
             raise ValueError(f"{run} must hold a model with a transition to explore, it has none")
         carry = transition()
-    print(f"explorer: {write_explorer(out, carry, name=str(run), command=typed_command()).resolve()}")
+    page = write_explorer(out, carry, name=str(run), command=typed_command()).resolve()
+    print(json.dumps({"explorer": str(page)}) if as_json else f"explorer: {page}")

@@ -1,11 +1,21 @@
 """``torsor export``: a finished run's model in the form that another program loads."""
 
+import json
 from pathlib import Path
 from typing import Literal
 
+from torsor.cli.patience import shown_waiting
+from torsor.cli.tables import JsonFlag
+
 
 def export(
-    run: Path | None = None, /, *, to: Literal["hf"], out: Path | None = None, self_contained: bool = False
+    run: Path | None = None,
+    /,
+    *,
+    to: Literal["hf"],
+    out: Path | None = None,
+    self_contained: bool = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Write the model of a finished run for another program.
 
@@ -14,6 +24,7 @@ def export(
         to: the program: hf for transformers, Hugging Face's.
         out: folder to write, a new or empty one; hf in the run's folder by default.
         self_contained: write the code too, so that the folder is loaded without torsor.
+        as_json: print JSON for programs.
 
     Raises:
         ValueError: when no run is named.
@@ -27,18 +38,23 @@ def export(
 
     require_hugging_face()
     folder = run / to if out is None else out
-    found = finished_run(run)
+    with shown_waiting(f"reading {run}"):
+        found = finished_run(run)
     auto = "AutoModelForTokenClassification" if found.labels else "AutoModelForCausalLM"
-    to_hugging_face(
-        found.model,
-        folder,
-        tokenizer=found.tokenizer if found.symbols is None else PlainCharacters(found.symbols),
-        steps=found.steps,
-        labels=found.labels,
-        self_contained=self_contained,
-        card=model_card(
-            run.resolve().name, auto, self_contained=self_contained, about=found.about, scores=found.scores
-        ),
-    )
+    with shown_waiting(f"writing {folder}"):
+        to_hugging_face(
+            found.model,
+            folder,
+            tokenizer=found.tokenizer if found.symbols is None else PlainCharacters(found.symbols),
+            steps=found.steps,
+            labels=found.labels,
+            self_contained=self_contained,
+            card=model_card(
+                run.resolve().name, auto, self_contained=self_contained, about=found.about, scores=found.scores
+            ),
+        )
     how = "trust_remote_code=True" if self_contained else "import torsor.interop.hugging_face"
+    if as_json:
+        print(json.dumps({"export": str(folder), "class": auto, "self_contained": self_contained}))
+        return
     print(f"export: {folder}\nload:   {auto}.from_pretrained({str(folder)!r}), with {how}")

@@ -1,4 +1,4 @@
-"""``torsor measure``: the geometry of a trained transition."""
+"""``torsor measure``: the geometry of a trained transition, and what a model of texts writes."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from torsor.cli.tables import JsonFlag, label, print_geometry
 
 
 def measure(run: Path | None = None, /, *, as_json: JsonFlag = False) -> None:
-    """Measure the transition of a run as its last checkpoint has it, beside the untrained one.
+    """Measure the transition of a run as its last checkpoint has it; of a model of texts, draw what it writes.
 
     Args:
         run: run folder; the run may be going on.
@@ -26,9 +26,15 @@ def measure(run: Path | None = None, /, *, as_json: JsonFlag = False) -> None:
     if as_json:
         print(json.dumps(content))
         return
-    print_geometry([(label(run), content), ("the same, untrained", content["initial"])])
-    spectral = content["spectral"]
-    print(
-        f"spectral radius {spectral['radius']:.4f}; spread of the moduli, own blocks {spectral['own']:.1e}, "
-        f"whole vector {spectral['whole']:.1e}"
-    )
+    if "spectral" in content:
+        print_geometry([(label(run), content), ("the same, untrained", content["initial"])])
+        spectral = content["spectral"]
+        print(
+            f"spectral radius {spectral['radius']:.4f}; spread of the moduli, own blocks {spectral['own']:.1e}, "
+            f"whole vector {spectral['whole']:.1e}"
+        )
+    if "generated" in content:
+        sample = content["generated"]
+        print(
+            f"{label(run)}, at temperature {sample['temperature']:g}, after {sample['prompt']!r}:\n\n{sample['text']}"
+        )

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 PATIENCE = 2.0  # seconds without a word
+LINE_EVERY = 15.0  # seconds between two plain lines
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from torsor.cli.experiment_command import experiments_app
+from torsor.cli.patience import shown_waiting
 from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import Whole
 from torsor.experiments.experiment import Experiment, Scale
@@ -39,9 +40,10 @@ def _plan(experiment: Experiment, given: dict[str, Any]) -> None:
     if arguments.get("text") == "":
         # a language model's sizes depend neither on what it reads nor on what it is scored with
         arguments |= {"text": "made", "lambada": False}
-    study = experiment.build(**arguments)
+    with shown_waiting(f"counting {experiment.name}"):
+        study = experiment.build(**arguments)
+        whole = forecast(study)
     batch = -(-study.plan.batch // common["gpus"])
-    whole = forecast(study)
     seconds = whole.seconds(accelerator, common["gpus"])
     kept = whole.kept_bytes * batch / study.plan.batch
     held = whole.weight_bytes + whole.gradient_bytes + whole.optimizer_bytes + kept
@@ -56,7 +58,7 @@ def _plan(experiment: Experiment, given: dict[str, Any]) -> None:
     if common["as_json"]:
         print(json.dumps(content))
         return
-    print(study.label)
+    print(f"{study.label}, at the scale {common['scale']}")
     for name, value in _lines(content):
         print(f"  {name:<28}{value}")
     fits = "fits in" if content["fits"] else "DOES NOT FIT IN"

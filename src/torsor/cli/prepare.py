@@ -1,14 +1,19 @@
 """``torsor data prepare``: documents to a folder of tokens."""
 
+import json
 import sys
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from torsor.cli.progress import LINE_EVERY
+from torsor.cli.patience import LINE_EVERY
+from torsor.cli.shown_left import ShownLeft
+from torsor.cli.tables import JsonFlag
+from torsor.experiments.experiment import nearest
 from torsor.text.hub import FINEWEB, FINEWEB_EDU, HubDocuments
 from torsor.text.json_lines import SUFFIXES as JSON_LINES
 from torsor.text.json_lines import JsonLines
@@ -16,7 +21,7 @@ from torsor.text.loading import gpt2_tokenizer, load_tokenizer
 from torsor.text.parquet_files import SUFFIXES as PARQUET
 from torsor.text.parquet_files import ParquetFiles
 from torsor.text.prepared_text import PreparedText
-from torsor.text.preparing import Preparation
+from torsor.text.preparing import Preparation, Progress
 from torsor.text.source import Source
 from torsor.text.text_files import SUFFIXES as TEXT
 from torsor.text.text_files import TextFiles
@@ -25,6 +30,7 @@ from torsor.text.tokenizer_recipe import BytePairRecipe, CharacterRecipe, Tokeni
 
 HUB = "hub:"
 NAMED = {"fineweb": FINEWEB, "fineweb-edu": FINEWEB_EDU}
+TOKENIZERS = ("gpt2", "characters")
 SAMPLE = "sample-10BT"  # of either, the smallest that is large enough for most
 
 
@@ -45,6 +51,7 @@ def prepare(
     documents: int | None = None,
     tokens: int | None = None,
     verified: Annotated[bool, Parameter(name="--verify", negative=())] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     r"""Turn documents into tokens, packed with a begin token between them; killed, the same command goes on.
 
@@ -64,6 +71,7 @@ def prepare(
         documents: take no more of them.
         tokens: take no further document after so many tokens of training.
         verified: read every file once more at the end and compare its SHA-256.
+        as_json: print JSON for programs.
 
     Raises:
         ValueError: when an argument is wrong, the source cannot be read or the disk refuses.
@@ -80,21 +88,53 @@ def prepare(
         documents,
         tokens,
     )
-    started = last = monotonic()
-    before = None
-    for progress in preparation.into(out):
-        before = progress.tokens if before is None else before
-        now = monotonic()
-        if now - last >= LINE_EVERY:
-            last, speed = now, (progress.tokens - before) / (now - started)
-            counts = f"{progress.documents:,} documents  {progress.tokens:,} tokens  {speed:,.0f} tokens/s"
-            left = "" if tokens is None or not speed else f"  {max(0, tokens - progress.tokens) / speed:.0f} s left"
-            print(f"{out}  {counts}{left}", file=sys.stderr, flush=True)
+    _follow(preparation.into(out), out, _whole_of(preparation, source, validation_source))
     prepared = PreparedText.open(out, checksums=verified)
+    if as_json:
+        parts = {
+            name: {"documents": part.documents, "bytes": part.bytes, "tokens": len(part), "sha256": part.sha256}
+            for name, part in prepared.parts.items()
+        }
+        own = {"vocabulary": prepared.tokenizer.vocabulary, "sha256": prepared.tokenizer.sha256}
+        print(json.dumps({"folder": str(out), "parts": parts, "tokenizer": own}))
+        return
     for name, part in prepared.parts.items():
         counts = f"{part.documents:,} documents  {part.bytes:,} bytes  {len(part):,} tokens"
         print(f"{name:<10}  {counts}  sha256 {part.sha256}")
     print(f"tokenizer   {prepared.tokenizer.vocabulary:,} entries  sha256 {prepared.tokenizer.sha256}")
+
+
+def _whole_of(preparation: Preparation, *sources: str) -> Callable[[Progress], float] | None:
+    """The share that is done, by the first end that will be reached; None where nobody knows an end."""
+    paths = [Path(name) for name in sources if name]
+    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
+    known = all(path.exists() for path in paths) and all(file.suffix in {*TEXT, *JSON_LINES} for file in files)
+    size = sum(file.stat().st_size for file in files) if known else 0  # of JSON lines, little more than their text
+    ends = {"tokens": preparation.tokens, "documents": preparation.documents, "bytes": size}
+    wanted = {name: end for name, end in ends.items() if end}
+    if not wanted:
+        return None
+    return lambda progress: min(1.0, max(asdict(progress)[name] / end for name, end in wanted.items()))
+
+
+def _follow(progresses: Iterator[Progress], out: Path, share_of: Callable[[Progress], float] | None) -> None:
+    """Show how far it is: with the time left where there is a known end, now and then where there is none."""
+    shown, first, last = ShownLeft(), None, monotonic()
+    try:
+        for progress in progresses:
+            first, now = first or progress, monotonic()
+            speed = (progress.tokens - first.tokens) / (now - shown.started)
+            counts = f"  {progress.documents:,} documents  {progress.tokens:,} tokens  {speed:,.0f} tokens/s"
+            if share_of is None:
+                if now - last >= LINE_EVERY:
+                    last = now
+                    print(f"{out}{counts}", file=sys.stderr, flush=True)
+                continue
+            done, began = share_of(progress), share_of(first)
+            if done > began:  # begun, and not at once at its end
+                shown.show(str(out), done, (now - shown.started) * (1 - done) / (done - began), counts)
+    finally:
+        shown.close()
 
 
 def _source(name: str, field: str, separator: str | None, hub: HubDocuments) -> Source:
@@ -109,7 +149,7 @@ def _source(name: str, field: str, separator: str | None, hub: HubDocuments) -> 
     if separator is not None:
         found = [TEXT]
     if not files:
-        raise ValueError(f"there is no file or folder {name}, and no data set {name!r} but {', '.join(NAMED)}")
+        raise ValueError(f"there is no file or folder {name}, and no data set of that name{nearest(name, NAMED)}")
     if len(found) != 1:
         endings = ", ".join(suffix for suffixes in kinds for suffix in suffixes)
         held = " and ".join(kinds[suffixes] for suffixes in found) or "none of them"
@@ -128,4 +168,8 @@ def _tokenizer(name: str, entries: int | None) -> Tokenizer | TokenizerRecipe:
         return BytePairRecipe(entries)
     if name == "characters":
         return CharacterRecipe()
-    return gpt2_tokenizer() if name == "gpt2" else load_tokenizer(Path(name))
+    if name == "gpt2":
+        return gpt2_tokenizer()
+    if not Path(name).exists():
+        raise ValueError(f"there is no file {name}, and no tokenizer of that name{nearest(name, TOKENIZERS)}")
+    return load_tokenizer(Path(name))

@@ -6,17 +6,20 @@ from time import monotonic
 from typing import TYPE_CHECKING, final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from torsor.cli.patience import LINE_EVERY
+from torsor.cli.shown_left import shown_left
+from torsor.experiments.listening import listening
 
 if TYPE_CHECKING:
     from torsor.experiments.run import Update, Updates
 
-LINE_EVERY = 15.0  # seconds between two plain lines
 SMOOTHING = 0.95
 
 
 def follow(records: "Updates", path: Path) -> None:
-    """Draw from a run until it ends, and show loss, length, score, tokens per second and the time left.
+    """Draw from a run until it ends: loss, length, score, tokens per second and the time left; then how it is scored.
 
     Args:
         records: what ``carry_out`` yields.
@@ -26,7 +29,8 @@ def follow(records: "Updates", path: Path) -> None:
     if sys.stderr.isatty():
         _bar(records, path, meter)
     else:
-        _lines(records, path, meter)
+        with shown_left(f"{path}  "):
+            _lines(records, path, meter)
 
 
 @final
@@ -58,10 +62,22 @@ def _bar(records: "Updates", path: Path, meter: _Meter) -> None:
         TextColumn("{task.fields[numbers]}"),
         TimeRemainingColumn(),
     )
+    tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=Console(stderr=True)) as progress:
+
+        def heard(what: str, share: float) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(f"{path}  {what}", total=100, numbers="%")
+            progress.update(tasks[what], completed=round(100 * share))
+
         shown = progress.add_task(str(path), total=None, numbers="")
-        for update in records:
-            progress.update(shown, completed=update.record.update, total=update.of, numbers=meter.take(update))
+        with listening(heard):
+            _drawn(records, progress, shown, meter)
+
+
+def _drawn(records: "Updates", progress: Progress, shown: TaskID, meter: _Meter) -> None:
+    for update in records:
+        progress.update(shown, completed=update.record.update, total=update.of, numbers=meter.take(update))
 
 
 def _lines(records: "Updates", path: Path, meter: _Meter) -> None:

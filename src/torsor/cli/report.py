@@ -1,16 +1,19 @@
 """``torsor report``: one page about one or several runs."""
 
+import json
 from pathlib import Path
 
 from torsor.cli.patience import shown_waiting
+from torsor.cli.tables import JsonFlag
 
 
-def report(*runs: Path, out: Path | None = None) -> None:
+def report(*runs: Path, out: Path | None = None, as_json: JsonFlag = False) -> None:
     """Write one self-contained HTML page about one or several runs.
 
     Args:
         runs: run folders.
         out: where to write the page; report.html in the run's folder by default, or beside the first of several.
+        as_json: print JSON for programs.
 
     Raises:
         ValueError: when no run is named.
@@ -23,4 +26,4 @@ def report(*runs: Path, out: Path | None = None) -> None:
     path = out or (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
     with shown_waiting("drawing the page"):
         page = write_report(runs, path, command=typed_command())
-    print(f"report: {page.resolve()}")
+    print(json.dumps({"report": str(page.resolve())}) if as_json else f"report: {page.resolve()}")

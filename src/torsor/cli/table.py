@@ -1,8 +1,11 @@
 """``torsor table``: a paper's table, with the paper's number beside ours."""
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -14,13 +17,17 @@ from torsor.cli.whole import MaybeWhole, Whole
 from torsor.experiments.catalogue import TABLES, find_table
 from torsor.experiments.experiment import Scale
 
+if TYPE_CHECKING:
+    from torsor.experiments.run import Updates
+    from torsor.experiments.run_table import Order
+
 
 def table(
     name: str = "",
     *,
     scale: Scale = "laptop",
     seeds: Whole = 1,
-    rows: tuple[str, ...] = (),
+    rows: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     tune: Annotated[bool, Parameter(negative=())] = False,
     updates: MaybeWhole = None,
     learning_rate: float | None = None,
@@ -67,11 +74,11 @@ def table(
     given = {key: value for key, value in given.items() if value is not None}
     order = Order(found, wanted, scale, seeds, out, tune, given)
     if verify:
-        verify_runs(order, threads)
+        verify_runs(order, threads, as_json)
         return
     if not dry_run:
         prepare_machine(threads, out)
-        complete(order, follow)
+        complete(order, counted(order, follow))
     content = results(order)
     if picture is not None:
         draw(found, content, picture)
@@ -86,3 +93,27 @@ def table(
     (print_markdown if as_markdown else print_grid)(found, content, whole["runs"])
     if "robustness" in whole:
         print_robustness(found, whole["robustness"])
+
+
+def counted(order: "Order", follow: "Callable[[Updates, Path], None]") -> "Callable[[Updates, Path], None]":
+    """Follow each run, and say after it how many are left and for how long at this pace.
+
+    Args:
+        order: what is wanted.
+        follow: draws from a run and shows it.
+    """
+    from torsor.experiments.run_table import finished_runs
+
+    trials = len(list(order.tuning.trials())) if order.tuned else 0
+    most, begun = len(order.rows) * (order.seeds + trials) - len(finished_runs(order)), monotonic()
+    done = 0
+
+    def followed(updates: "Updates", path: Path) -> None:
+        nonlocal done
+        follow(updates, path)
+        done += 1
+        if done < most:  # trials that are there already are not known to be
+            left = (monotonic() - begun) / done * (most - done)
+            print(f"{order.table.name}  {done} of at most {most} runs  at most {left:.0f} s left", file=sys.stderr)
+
+    return followed

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from torsor.cli.experiment_command import experiments_app
+from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import MaybeWhole, Whole
 from torsor.experiments.experiment import Experiment, Scale
 
@@ -27,6 +28,7 @@ def _common(
     nodes: MaybeWhole = None,
     strategy: Literal["ddp", "fsdp"] = "ddp",
     compile: bool = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Options of every experiment.
 
@@ -40,6 +42,7 @@ def _common(
         nodes: machines that train together; torchrun or srun starts the command on each.
         strategy: a copy of the model on every device, or its parameters in shards over them.
         compile: compile the model's blocks, each by itself and never the loop around them.
+        as_json: print JSON for programs: the folder and what the run was scored with.
     """
 
 
@@ -54,7 +57,7 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
         The run folder.
     """
     from torsor.cli.progress import follow
-    from torsor.cli.tables import print_scores
+    from torsor.cli.tables import print_scores, read_json
     from torsor.experiments.machine import prepare_machine
     from torsor.experiments.run import carry_out, default_path
     from torsor.experiments.together import join
@@ -80,6 +83,9 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
         _follow_together(records, path, processes)
         if processes.number:
             return path
+    if common["as_json"]:
+        print(json.dumps({"run": str(path), "evaluation": read_json(path / "evaluation.json")}))
+        return path
     print_scores([path])
     print(f"\nrun:          {path}")
     if (path / "compiled.json").is_file():

@@ -1,20 +1,14 @@
 """How an examination shows that it goes on: what is read, and the time left, once it has taken two seconds."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, final
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
-
-from torsor.cli.progress import LINE_EVERY
+from torsor.cli.shown_left import ShownLeft
 
 if TYPE_CHECKING:
     from torsor.tracking.tracked import Portion, Watch
-
-PATIENCE = 2.0  # seconds without a word
 
 
 @final
@@ -78,33 +72,19 @@ def shown_work(portions: "Sequence[Portion]", name: str) -> "Iterator[Watch]":
         portions: of the work, in order.
         name: of what is examined.
     """
-    work, started = WorkLeft(portions), monotonic()
-    last, spoken = started, started + PATIENCE - LINE_EVERY
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[left]}"))
-    bar = Progress(*columns, console=Console(stderr=True), transient=True) if sys.stderr.isatty() else None
-    task: TaskID | None = None
+    work, shown = WorkLeft(portions), ShownLeft()
+    last = shown.started
 
     def watch(place: int, tokens: int) -> None:
-        nonlocal last, spoken, task
+        nonlocal last
         now = monotonic()
         passed, last = now - last, now
         if not tokens:  # what is done between two readings is little, and no rate of reading
             return
         work.take(place, tokens, passed)
-        if now - started < PATIENCE:
-            return
-        left = f"{work.left:.0f} s left"
-        if bar is not None:
-            if task is None:
-                bar.start()
-                task = bar.add_task(name, total=1.0, left=left)
-            bar.update(task, completed=work.done, left=left)
-        elif now - spoken >= LINE_EVERY:
-            spoken = now
-            print(f"{name}  {sum(work.read):,} tokens  {100 * work.done:.0f} %  {left}", file=sys.stderr, flush=True)
+        shown.show(name, work.done, work.left, f"  {sum(work.read):,} tokens")
 
     try:
         yield watch
     finally:
-        if bar is not None and task is not None:
-            bar.stop()
+        shown.close()

@@ -47,6 +47,8 @@ def find_device(name: str) -> torch.device:
         raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from error
     if device.type not in {"cpu", "cuda"}:
         raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}")
+    if device.type == "cuda" and not torch.cuda.device_count():
+        raise ValueError(f"device must be auto or cpu, since torch finds no GPU, got {name!r}")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device must be one of the {torch.cuda.device_count()} GPUs that torch finds, got {name!r}")
     return device

@@ -1,10 +1,13 @@
 """A user's own model by its written name: ``pkg.module:factory``."""
 
 import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
 from typing import Any, Literal
+
+from torch import nn
 
 from torsor.experiments.examined_run import Examined
 from torsor.experiments.experiment import nearest
@@ -60,6 +63,14 @@ def made_by(written: str) -> Any:
     if wanted not in found:
         known = [each for each, value in found.items() if callable(value) and not each.startswith("_")]
         raise ValueError(f"the module {name} has no {wanted!r}{nearest(wanted, known) if known else ''}")
-    if not callable(found[wanted]):
-        raise ValueError(f"{written} must be a factory to call, got a {type(found[wanted]).__name__}")
-    return found[wanted]()
+    factory = found[wanted]
+    if not callable(factory) or isinstance(factory, nn.Module):
+        rule = "must be a factory, a function without arguments that returns the model"
+        raise ValueError(f"{written} {rule}, got a {type(factory).__name__}")
+    try:
+        inspect.signature(factory).bind()
+    except TypeError as error:
+        raise ValueError(f"{written} must be a factory that needs no arguments: {error}") from error
+    except ValueError:  # a builtin that does not tell its signature; it may still need none
+        pass
+    return factory()

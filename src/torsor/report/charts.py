@@ -83,7 +83,8 @@ def rounded_up(value: Real) -> float:
 class Shape:
     """A path with a style class; what is said when the pointer rests on it; its strength, if it has one.
 
-    ``values`` are the numbers of its corners, as ``numbers`` writes them, and ``name`` says whose they are.
+    ``values`` are the numbers of its corners, as ``numbers`` writes them, and ``name`` says whose they are; ``counted``
+    says what its corners are, where each is told with its number from 0.
     """
 
     d: str
@@ -92,6 +93,7 @@ class Shape:
     opacity: str = ""
     values: str = ""
     name: str = ""
+    counted: str = ""
 
 
 @final

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from torsor.report import wording
-from torsor.report.charts import Point, Shape, Words, numbers, path, rounded_up, short
+from torsor.report.charts import Point, Shape, Words, numbers, rounded_up, short
 from torsor.report.figure import Figure, Picture
 from torsor.report.numbers import Matrix
+from torsor.report.phase import phase_portraits
+from torsor.report.plane import BLOCK_COLOURS, LEFT, SIDE, TOP, Plane, colour_of, dots
 from torsor.report.rows import Row
 from torsor.report.run import Geometry
 
-SIDE, LEFT, TOP = 186.0, 26.0, 24.0
 LEVELS = 20
 LARGEST = 64
 SHOWN_BLOCKS = 4
-BLOCK_COLOURS = 6
 
 
 def reach(rows: Sequence[Row]) -> float:
@@ -46,69 +46,51 @@ def deviation(matrix: Matrix) -> Matrix:
 
 
 def portrait(geometry: Geometry, half: float, scale: float) -> Figure:
-    """The pictures of one transition: spectra before and after, Gram matrices and what is not Toeplitz."""
+    """The pictures of one transition: spectra before and after, phase portraits, Gram matrices and their rest."""
     pictures = []
     if geometry.initial and geometry.initial.spectrum:
         pictures.append(spectrum(geometry.initial, "spectrum, untrained", half))
     if geometry.spectrum:
         pictures.append(spectrum(geometry, "spectrum, trained", half))
+    pictures += phase_portraits(geometry, SHOWN_BLOCKS)
     for name, matrix in _scopes(geometry):
         pictures.append(heat_map(matrix, f"Gram, {name}", 1.0))
         left_over = deviation(matrix)
         largest = max((abs(value) for row in left_over for value in row if value is not None), default=0.0)
         pictures.append(heat_map(left_over, "its non-Toeplitz part", scale, f"at most {wording.small(largest)}"))
-    hidden = len(geometry.gram_own) - SHOWN_BLOCKS
+    hidden = max(len(geometry.gram_own), len({block for _, _, block in geometry.spectrum})) - SHOWN_BLOCKS
     caption = f"{hidden} more blocks are not drawn." if hidden > 0 else ""
     return Figure("", caption, tuple(pictures), "strip")
 
 
 def spectrum(geometry: Geometry, name: str, half: float) -> Picture:
     """The eigenvalues in the complex plane with the unit circle, a colour for each block."""
-
-    def at(real: float, imaginary: float) -> Point:
-        return LEFT + SIDE * (real / half + 1) / 2, TOP + SIDE * (1 - imaginary / half) / 2
-
-    (x, y), radius = at(0.0, 0.0), SIDE / half / 2
-    arc = f"a{short(radius)} {short(radius)} 0 1 0 "
-    shapes = [
-        Shape(f"M{short(LEFT)} {short(y)}h{short(SIDE)}M{short(x)} {short(TOP)}v{short(SIDE)}", "grid"),
-        Shape(f"M{short(x - radius)} {short(y)}{arc}{short(2 * radius)} 0{arc}{short(-2 * radius)} 0Z", "circle"),
-    ]
+    plane = Plane(half)
+    shapes = [plane.axes(), plane.circle()]
     count = max([len(geometry.blocks), *(block + 1 for _, _, block in geometry.spectrum)])
     moduli: dict[int, list[float]] = {}
     points: dict[int, list[Point]] = {}
     for real, imaginary, block in geometry.spectrum:
-        colour = block if count <= BLOCK_COLOURS else block * BLOCK_COLOURS // count
+        colour = colour_of(block, count)
         points.setdefault(colour, []).append((real, imaginary))
         moduli.setdefault(colour, []).append(math.hypot(real, imaginary))
     for colour, members in sorted(points.items()):
-        # A stroke of no length with round ends is a dot: one path holds a whole block.
-        d = "".join(f"{path([at(*member)])}h0" for member in members)
+        # one path holds a whole block
+        d = dots([plane.at(*member) for member in members])
         called = f"block {colour + 1}" if count <= BLOCK_COLOURS else ""
         shapes.append(Shape(d, f"cloud b{colour}", values=numbers(members), name=called))
-    ticks = [
-        Words(short(at(value, -half)[0]), short(TOP + SIDE + 13), text, "tick middle")
-        for value, text in ((-1.0, "−1"), (0.0, "0"), (1.0, "1"))
-    ]
-    names = [Words("2", "12", name, "heading"), Words(short(x + 5), short(y - radius + 16), "Im λ", "name")]
-    names.append(Words(short(LEFT + SIDE), short(TOP + SIDE + 28), "Re λ", "name end"))
-    total = ", ".join(f"{_range(moduli[colour])}" for colour in sorted(moduli)[:SHOWN_BLOCKS])
+    total = ", ".join(f"{wording.span(moduli[colour])}" for colour in sorted(moduli)[:SHOWN_BLOCKS])
     more = " …" if len(moduli) > SHOWN_BLOCKS else ""
     title, note = f"{name}, unit circle drawn", f"|λ| {total}{more}"
-    return Picture(title, tuple(shapes), (*ticks, *names), note, across="Re λ", up="Im λ")
+    return Picture(title, tuple(shapes), plane.words(name, "Re λ", "Im λ"), note, across="Re λ", up="Im λ")
 
 
 def glyph(geometry: Geometry, half: float) -> Picture:
     """The eigenvalues in the unit circle, small, without words, in the colour of the row."""
-    side = 100.0
-    radius = side / half / 2
-    arc = f"a{short(radius)} {short(radius)} 0 1 0 "
-    circle = f"M{short(side / 2 - radius)} {short(side / 2)}{arc}{short(2 * radius)} 0{arc}{short(-2 * radius)} 0Z"
-    places = [(side * (x / half + 1) / 2, side * (1 - y / half) / 2) for x, y, _ in geometry.spectrum]
-    cloud = Shape("".join(f"{path([place])}h0" for place in places), "cloud")
-    return Picture(
-        "spectrum of the trained transition in the unit circle", (Shape(circle, "circle"), cloud), (), "", side, side
-    )
+    plane = Plane(half, 0.0, 0.0, 100.0)
+    cloud = Shape(dots([plane.at(x, y) for x, y, _ in geometry.spectrum]), "cloud")
+    title = "spectrum of the trained transition in the unit circle"
+    return Picture(title, (plane.circle(), cloud), (), "", plane.side, plane.side)
 
 
 def heat_map(matrix: Matrix, name: str, scale: float, note: str = "") -> Picture:
@@ -196,11 +178,6 @@ def _level(value: float) -> int:
 
 def _cells(d: str, level: int) -> Shape:
     return Shape(d, "cell plus" if level > 0 else "cell minus", opacity=f"{abs(level) / LEVELS:g}")
-
-
-def _range(values: list[float]) -> str:
-    low, high = f"{min(values):.3f}", f"{max(values):.3f}"
-    return low if low == high else f"{low}–{high}"
 
 
 def _fine(value: float) -> str:

@@ -27,11 +27,11 @@ function cellAt(count, [left, top, side], x, y) {
   return row >= 0 && column >= 0 && row < count && column < count ? [row, column] : null;
 }
 
-// What a curve says at each of its points, in the words of its axes.
-function spoken(name, across, up, values) {
-  return values.split(";").map((pair) => {
+// What a curve says at each of its points, in the words of its axes; counted, if its points are, from 0.
+function spoken(name, across, up, values, counted) {
+  return values.split(";").map((pair, place) => {
     const [x, y] = pair.split(" ");
-    return `${name ? `${name}\n` : ""}${across} ${x}\n${up} ${y}`;
+    return `${name ? `${name}\n` : ""}${counted ? `${counted} ${place}\n` : ""}${across} ${x}\n${up} ${y}`;
   });
 }
 
@@ -40,7 +40,7 @@ function marksOf(svg) {
   const points = [], texts = [], { across, up } = svg.dataset;
   for (const curve of svg.querySelectorAll("path[data-values]")) {
     points.push(...vertices(curve.getAttribute("d")));
-    texts.push(...spoken(curve.dataset.name, across, up, curve.dataset.values));
+    texts.push(...spoken(curve.dataset.name, across, up, curve.dataset.values, curve.dataset.counted));
   }
   for (const dot of svg.querySelectorAll("path[data-title]")) {
     const place = middle(dot.getAttribute("d"));

@@ -27,7 +27,7 @@ def of_words(rows: Sequence[Row]) -> dict[str, list[Missing]]:
     found: dict[str, list[Missing]] = {"evaluation": [], "metrics": [], "geometry": []}
     for row in rows:
         for run in row.runs:
-            measure = f"torsor measure {shlex.quote(str(run.folder))}"
+            measure = _measure(run)
             if run.evaluation is None:
                 found["evaluation"].append(_going_on(row, run) or Missing(row, run, "not measured: run", measure))
             if run.updates is None:
@@ -39,7 +39,7 @@ def of_words(rows: Sequence[Row]) -> dict[str, list[Missing]]:
 
 def of_texts(rows: Sequence[Row]) -> dict[str, list[Missing]]:
     """For each section on texts, the runs that have nothing for it; no command scores a finished run again."""
-    found: dict[str, list[Missing]] = {"evaluation": [], "metrics": []}
+    found: dict[str, list[Missing]] = {"evaluation": [], "metrics": [], "generated": []}
     for row in rows:
         for run in row.runs:
             if run.text_scores is None:
@@ -47,7 +47,14 @@ def of_texts(rows: Sequence[Row]) -> dict[str, list[Missing]]:
                 found["evaluation"].append(_going_on(row, run) or gone)
             if run.updates is None:
                 found["metrics"].append(Missing(row, run, NO_METRICS, ""))
+        first = row.runs[0]
+        if row.sampled is None and first.status == "finished":
+            found["generated"].append(Missing(row, first, "no text was drawn: run", _measure(first)))
     return found
+
+
+def _measure(run: Run) -> str:
+    return f"torsor measure {shlex.quote(str(run.folder))}"
 
 
 def _going_on(row: Row, run: Run) -> Missing | None:

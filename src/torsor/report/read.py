@@ -23,6 +23,7 @@ from torsor.report.run import (
     Geometry,
     Part,
     Run,
+    Sample,
     Spread,
     Task,
     Text,
@@ -40,8 +41,8 @@ def read_run(folder: Path) -> Run:
 
     Args:
         folder: the folder a training run wrote: ``run.json``, and of ``metrics.jsonl``, ``timing.jsonl``,
-            ``evaluation.json``, ``geometry.json`` and ``tracking.json`` those that were made; or the folder of a
-            user's own model, with ``tracking.json`` alone.
+            ``evaluation.json``, ``geometry.json``, ``generated.json`` and ``tracking.json`` those that were made; or
+            the folder of a user's own model, with ``tracking.json`` alone.
 
     Raises:
         ValueError: when the folder has no ``run.json`` or ``tracking.json`` of this format, or when a file is
@@ -88,6 +89,7 @@ def read_run(folder: Path) -> Run:
         geometry=None if geometry is None else _geometry(an_object(geometry)),
         tracking=with_proof(tracking or recorded_tracking(scores, label), scores),
         stages=read_stages(metrics or [], scores),
+        sample=_sample(an_object(json_file(folder / "generated.json"))),
     )
 
 
@@ -219,6 +221,14 @@ def _geometry(data: dict[str, object]) -> Geometry:
         probes=a_whole(toeplitz.get("probes")),
         initial=_geometry(initial) if initial else None,
     )
+
+
+def _sample(data: dict[str, object]) -> Sample | None:
+    prompt, text = data.get("prompt"), data.get("text")
+    if not isinstance(prompt, str) or not isinstance(text, str):
+        return None
+    seed, steps = a_whole(data.get("seed")), a_whole(data.get("steps"))
+    return Sample(prompt, text, a_number(data.get("temperature")), seed, steps, a_text(data.get("ended")))
 
 
 def _spread(value: object) -> Spread:

@@ -53,6 +53,11 @@ class Row:
         return any(run.text for run in self.runs)
 
     @property
+    def sampled(self) -> Run | None:
+        """The first run of which a text was drawn."""
+        return next((run for run in self.runs if run.sample), None)
+
+    @property
     def foreign(self) -> bool:
         """Whether it was examined and not trained here."""
         return all(run.foreign for run in self.runs)
@@ -78,16 +83,28 @@ class Row:
         return tuple(depth for depth in found if depth is not None)
 
     def joint(self, steps: int) -> Mean | None:
-        """Joint accuracy at one depth, over seeds."""
-        return mean([depth.joint for depth in self.at(steps)])
+        """Joint accuracy at one depth, over seeds; of two it has no interval.
+
+        Student's of two seeds is 12.7 times their half distance: of a share that is no statement, and each of
+        the two says more.
+        """
+        found = mean([depth.joint for depth in self.at(steps)])
+        return found if found is None or found.count > 2 else Mean(found.value, None, found.count)
+
+    def joints(self, steps: int) -> tuple[float, ...]:
+        """Joint accuracy at one depth, of each seed that has it."""
+        return tuple(depth.joint for depth in self.at(steps) if depth.joint is not None)
 
     def interval(self, steps: int) -> Interval | None:
-        """The interval of the joint accuracy: Student's over several seeds, Clopper-Pearson's over the words of one."""
+        """The interval of the joint accuracy: Student's over seeds, within 0 and 1, or Clopper-Pearson's over words.
+
+        The second for one seed alone; None for two.
+        """
         found = self.joint(steps)
-        if found is None:
+        if found is None or found.count == 2:
             return None
         if found.half_width is not None:
-            return found.value - found.half_width, found.value + found.half_width
+            return max(0.0, found.value - found.half_width), min(1.0, found.value + found.half_width)
         return next((depth.interval for depth in self.at(steps) if depth.joint is not None), None)
 
 

@@ -155,6 +155,19 @@ class Check:
 
 @final
 @dataclass(frozen=True)
+class Sample:
+    """``generated.json``: what the trained model writes after a prompt; ``ended`` says why it stopped early."""
+
+    prompt: str
+    text: str
+    temperature: float | None
+    seed: int | None
+    steps: int | None
+    ended: str | None
+
+
+@final
+@dataclass(frozen=True)
 class Run:
     """Everything a run folder holds; a file that is missing is None, and so is ``text`` where words were learned.
 
@@ -181,4 +194,5 @@ class Run:
     geometry: Geometry | None
     tracking: Tracking | None = None
     stages: StageRecord | None = None
+    sample: Sample | None = None
     foreign: bool = False

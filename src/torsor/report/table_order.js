@@ -64,11 +64,17 @@ function keyOfItem(item, column) {
   return null;
 }
 
+// What is put in order, and where it lies. Of a table of one body its rows, of several the bodies as wholes, since a
+// setting stands with its seeds; where bodies are only parts, their rows, each in its own part and under its first line.
+function parts(table) {
+  const bodies = [...table.tBodies], whole = bodies.length > 1 && !("parts" in table.dataset);
+  const rows = (body) => [...body.rows].filter((row) => !row.classList.contains("part"));
+  return whole ? [[table, bodies]] : bodies.map((body) => [body, rows(body)]);
+}
+
 function sortable(table) {
-  const bodies = [...table.tBodies], together = bodies.length === 1;
-  const items = together ? [...bodies[0].rows] : bodies, home = together ? bodies[0] : table;
-  const columns = headings(table.tHead);
-  if (items.length < 2) return;
+  const columns = headings(table.tHead), all = parts(table);
+  if (all.every(([, items]) => items.length < 2)) return;
   for (const [heading, column] of columns) {
     const button = document.createElement("button");
     button.type = "button";
@@ -79,8 +85,10 @@ function sortable(table) {
       for (const [other] of columns) other.removeAttribute("aria-sort");
       if (direction !== "none") heading.setAttribute("aria-sort", direction);
       table.toggleAttribute("data-sorted", direction !== "none");
-      const keys = items.map((item) => keyOfItem(item, column));
-      home.append(...order(keys, direction).map((place) => items[place]));
+      for (const [home, items] of all) {
+        const keys = items.map((item) => keyOfItem(item, column));
+        home.append(...order(keys, direction).map((place) => items[place]));
+      }
     });
   }
 }

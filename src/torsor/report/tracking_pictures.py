@@ -6,8 +6,9 @@ from itertools import accumulate, pairwise
 
 from torsor.report.charts import Point, Shape, Words, path, rounded_up, short
 from torsor.report.figure import Figure, Picture
-from torsor.report.geometry import BLOCK_COLOURS, LEFT, SIDE, TOP, level_cells
+from torsor.report.geometry import level_cells
 from torsor.report.numbers import Series
+from torsor.report.plane import LEFT, SIDE, TOP, Plane, colour_of
 from torsor.report.tracking_run import Confused, Placed, Tracking
 from torsor.report.wording import percent
 
@@ -33,7 +34,7 @@ def coset_colours(confused: Confused | None) -> dict[int, int]:
         return {}
     count, found, start = len(confused.sizes), {}, 0
     for coset, size in enumerate(confused.sizes):
-        colour = coset if count <= BLOCK_COLOURS else coset * BLOCK_COLOURS // count
+        colour = colour_of(coset, count)
         found |= dict.fromkeys(confused.elements[start : start + size], colour)
         start += size
     return found
@@ -81,9 +82,10 @@ def view(
         if len(place) == 3 and None not in place
     }
     reach = max(math.hypot(*point) for point in turned.values()) or 1.0
+    plane = Plane(reach)
 
     def at(point: tuple[float, float, float]) -> Point:
-        return LEFT + SIDE * (point[0] / reach + 1) / 2, TOP + SIDE * (1 - point[1] / reach) / 2
+        return plane.at(point[0], point[1])
 
     lines = [path([at(turned[g]), at(turned[h])]) for g, h in edges if g in turned and h in turned and g != h]
     shapes = [Shape("".join(lines), "edge")]

@@ -1,6 +1,7 @@
 """How the page says numbers and names."""
 
 import math
+from collections.abc import Sequence
 
 from torsor.report.run import Spread, Task, Text
 
@@ -77,3 +78,9 @@ def text_name(text: Text) -> str:
 def data(text: Text) -> str:
     """The data by the beginning of its hash, enough to tell two texts apart."""
     return f"data {text.sha256[:8]}" if text.sha256 else "data not recorded"
+
+
+def span(values: Sequence[float]) -> str:
+    """The smallest and the largest of some numbers, or the one that they are."""
+    low, high = f"{min(values):.3f}", f"{max(values):.3f}"
+    return low if low == high else f"{low}–{high}"

@@ -126,6 +126,11 @@ class LastWords:
         object.__setattr__(self, "sha256", digest.hexdigest())
 
     @property
+    def tokens(self) -> int:
+        """How many tokens all passages have, the begin token of each with them."""
+        return sum(len(tokens) for tokens, _ in self._items)
+
+    @property
     def target_tokens(self) -> tuple[int, ...]:
         """How many tokens the last word of each passage has."""
         return tuple(targets for _, targets in self._items)

@@ -4,10 +4,12 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from threading import Event
 from typing import Any, final
 
 from torsor.text.byte_pairs import BytePairs, tokenizers_package
 from torsor.text.character_tokenizer import CharacterTokenizer
+from torsor.text.interruptible import interruptible
 from torsor.text.tokenizer import Tokenizer, require_whole_characters
 
 SPECIAL = ("<|bos|>", "<|eos|>", "<|pad|>")  # 0 begins a document; 1 and 2 are there for other programs
@@ -93,7 +95,8 @@ class BytePairRecipe(TokenizerRecipe):
             initial_alphabet=package.pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
-        made.train_from_iterator(self._beginnings(documents), trainer)
+        stop = Event()
+        interruptible(lambda: made.train_from_iterator(_until(stop, self._beginnings(documents)), trainer), stop)
         if made.get_vocab_size() < self.entries:
             raise ValueError(
                 f"entries must be at most {made.get_vocab_size()}, which is all that these documents give, "
@@ -128,3 +131,10 @@ class CharacterRecipe(TokenizerRecipe):
 
     def description(self) -> dict[str, Any]:
         return {"kind": "characters"}
+
+
+def _until(stop: Event, texts: Iterator[str]) -> Iterator[str]:
+    for text in texts:
+        if stop.is_set():
+            return
+        yield text
