@@ -163,7 +163,7 @@ def test_how_long_it_still_takes_is_said_after_two_seconds_and_now_and_then(monk
     with shown_left("it: "):
         for second in range(41):
             clock[0] = float(second)
-            tell("a half", 20 + second / 2, 40)  # half of it was there before
+            tell("a half", 40 + second, 80)  # half of it was there before
     assert capsys.readouterr().err.splitlines() == [
         "it: a half  52 %  38 s left",
         "it: a half  71 %  23 s left",

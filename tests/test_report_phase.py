@@ -99,7 +99,7 @@ def test_where_no_plane_turns_states_move_in_the_slowest_and_the_fastest_coordin
 
 @pytest.mark.parametrize("factor", [1.3, -2.0, 0.4 + 1.2j, 1e300, 1e-300, 0.0])
 def test_a_state_that_grows_ends_on_the_circle_and_none_leaves_it(factor):
-    states = orbit(factor)
+    states = orbit(complex(factor))
     assert all(abs(each) <= 1 + 1e-9 for each in states)
     assert all(later == pytest.approx(earlier * factor) for earlier, later in itertools.pairwise(states))
     if 1 < abs(factor) < 1e9:

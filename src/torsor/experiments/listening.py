@@ -26,7 +26,7 @@ def listening(listener: Listener) -> Iterator[None]:
         _LISTENER.reset(before)
 
 
-def tell(what: str, done: float, of: float) -> None:
+def tell(what: str, done: int, of: int) -> None:
     """Say how far something is.
 
     Args:

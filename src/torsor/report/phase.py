@@ -41,7 +41,7 @@ def phase_portraits(geometry: Geometry, most: int) -> list[Picture]:
     return found
 
 
-def orbit(factor: complex, start: complex = 1.0) -> list[complex]:
+def orbit(factor: complex, start: complex = 1 + 0j) -> list[complex]:
     """A state and its images; one that grows begins so near to the origin that its last image has the start's size."""
     states = [start * abs(factor) ** -STEPS if abs(factor) > 1 else start]
     for _ in range(STEPS):
@@ -68,7 +68,8 @@ def _coordinates(values: Sequence[complex], name: str, colour: int) -> Picture:
     for place in range(STARTS):
         angle = 2 * math.pi * place / STARTS
         x, y = math.cos(angle), math.sin(angle)
-        states = [(across.real, up.real) for across, up in zip(orbit(slow, x), orbit(fast, y), strict=True)]
+        pairs = zip(orbit(complex(slow), complex(x)), orbit(complex(fast), complex(y)), strict=True)
+        states = [(across.real, up.real) for across, up in pairs]
         shapes += _drawn(plane, states, f"b{colour}", f"from {x:.2f}, {y:.2f}")
     note = f"a step: slowest coordinate × {slow:.3f}, fastest × {fast:.3f}"
     return _picture(plane, shapes, name, "slowest", "fastest", note)
