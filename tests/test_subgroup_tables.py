@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scipy.stats import t as student
 
 from test_subgroups_experiments import TINY, made, run
 from torsor.cli import main
 from torsor.cli.paper_table import print_grid
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES, find_table
+from torsor.experiments.over_seeds import Difference, OverSeeds, difference
 from torsor.experiments.provenance import provenances
 from torsor.experiments.reading import BitsPerCharacter
 from torsor.experiments.robust_bits import robustness
@@ -201,6 +203,49 @@ def test_a_value_at_which_a_run_diverges_is_given_up_for_the_next_best_by_all_se
     assert len(content["columns"]["validation"]["ours"]["bits"]["seeds"]) == 2
     print_grid(order.table, [content], provenances(order))
     assert "0.002 (-1.000, given up: a run diverged)" in capsys.readouterr().out
+
+
+def test_the_interval_of_a_difference_is_welch_s():
+    ours, theirs = OverSeeds((2.1, 2.3, 2.2), (9, 9, 9)), OverSeeds((2.6, 3.0, None), (9, 9, 0))
+    spreads = [(0.1**2) / 3, 0.08 / 2]  # variance over seeds, over their number
+    freedom = sum(spreads) ** 2 / (spreads[0] ** 2 / 2 + spreads[1] ** 2 / 1)
+    found = difference(ours, theirs)
+    assert found.value == pytest.approx(-0.6)
+    assert found.half_width == pytest.approx(student.ppf(0.975, freedom) * sum(spreads) ** 0.5)
+    single = difference(ours, OverSeeds((2.0,), (9,)))
+    assert (single.value, single.half_width) == (pytest.approx(0.2), None)
+    assert difference(ours, OverSeeds((None,), (0,))) is None
+    assert difference(OverSeeds((1.0, 1.0), (1, 1)), OverSeeds((3.0, 3.0), (1, 1))) == Difference(-2.0, 0.0)
+
+
+def test_every_model_of_a_table_is_set_against_the_baseline_of_its_size(tmp_path, capsys):
+    table = find_table("subgroups/2")
+    assert [row.against for row in table.rows] == ["", table.rows[0].label]
+    for name in ("subgroups/4", "subgroups/5", "subgroups/6", "subgroups/figure-2"):
+        rows = find_table(name).rows
+        assert [row.against for row in rows] == [rows[at - 1].label if at % 2 else "" for at in range(len(rows))]
+    order = Order(table, table.rows, "laptop", 2, tmp_path, given=SHORT)
+    complete(order, _silently)
+    content = results(order)
+    assert content[0]["against"] is None
+    for column in ("validation", "test"):
+        means = [row["columns"][column]["ours"]["bits"]["mean"] for row in content]
+        told = content[1]["against"]["columns"][column]
+        assert told["value"] == pytest.approx(means[1] - means[0])
+        assert told["half_width"] > 0
+    print_grid(table, content, provenances(order))
+    said = capsys.readouterr().out
+    assert (
+        f"OSMFormer (linear mixing) less Transformer (ALiBi, 2L1H): validation {told_of(content, 'validation')}, "
+        in said
+    )
+    (alone,) = results(Order(table, table.rows[1:], "laptop", 2, tmp_path, given=SHORT))
+    assert alone["against"] is None
+
+
+def told_of(content, column):
+    told = content[1]["against"]["columns"][column]
+    return f"{told['value']:+.3f} ± {told['half_width']:.3f}"
 
 
 def test_best_spread_and_share_of_diverged_runs_are_those_of_the_numbers():

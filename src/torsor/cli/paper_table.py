@@ -107,6 +107,20 @@ def _notes(table: Table, content: list[dict[str, Any]], runs: Sequence[dict[str,
         said += [_cost(own)] if own else []
         if said:
             yield f"{row['row']}: {'; '.join(said)}"
+    for row in content:
+        if row["against"] is not None and any(row["against"]["columns"].values()):
+            yield f"{row['row']} less {row['against']['row']}: {_apart(table, row['against']['columns'])}"
+
+
+def _apart(table: Table, columns: dict[str, Any]) -> str:
+    number = table.reading.number
+    told = [
+        f"{column} {each['value']:+{number}}"
+        + ("" if each["half_width"] is None else f" ± {each['half_width']:{number}}")
+        for column, each in columns.items()
+        if each is not None
+    ]
+    return f"{', '.join(told)} (± is half of Welch's 95 % interval over seeds)"
 
 
 def _cost(runs: Sequence[dict[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, final
 
 from torsor.experiments.catalogue import find
 from torsor.experiments.experiment import Scale
-from torsor.experiments.over_seeds import OverSeeds
+from torsor.experiments.over_seeds import OverSeeds, difference
 from torsor.experiments.reading import Cell
 from torsor.experiments.run import Updates, carry_out
 from torsor.experiments.study import NonFiniteLogitsError
@@ -214,13 +214,15 @@ def results(order: Order) -> list[dict[str, Any]]:
     """The paper's numbers and ours for every row, from the runs that are finished.
 
     Returns:
-        For each row its label, its command, what its trials gave and chose, and for each column the
-        paper's number, ours by each score over seeds, and the difference of the means.
+        For each row its label, its command, what its trials gave and chose, for each column the
+        paper's number, ours by each score over seeds, and the difference of the means; and, where the row is
+        set against another that is wanted too, how far its headline lies above that one's in each column.
 
     Raises:
         RunFolderError: when a run that is there had other arguments than those wanted.
     """
-    return [_result(order, row) for row in order.rows]
+    found = [_result(order, row) for row in order.rows]
+    return [each | {"against": _against(order.table, each, found)} for each in found]
 
 
 def finished_runs(order: Order) -> list[tuple[str, int, Path]]:
@@ -252,6 +254,19 @@ def _result(order: Order, row: Row) -> dict[str, Any]:
     first = runs[0] if runs else _Run(order, row, 0)
     result = {"row": row.label, "command": first.command, "columns": columns}
     return result | {"tuning": _tuned(order, row, chosen)} if order.tuned else result
+
+
+def _against(table: Table, content: dict[str, Any], every: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    label, headline = table.row(content["row"]).against, table.reading.scores[0]
+    other = next((each for each in every if each["row"] == label), None)
+    if other is None:
+        return None
+    found = {}
+    for column in table.columns:
+        ours, theirs = (OverSeeds.of(each["columns"][column]["ours"][headline]) for each in (content, other))
+        apart = difference(ours, theirs)
+        found[column] = None if apart is None else {"value": apart.value, "half_width": apart.half_width}
+    return {"row": label, "columns": found}
 
 
 def _tuned(order: Order, row: Row, chosen: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -52,12 +52,14 @@ class Row:
         arguments: of the experiment, apart from the scale's and the seed.
         paper: the paper's number at each of its depths, by the column's name.
         place: in the table's picture; None for a line of its own.
+        against: label of the row that it is set against, such as its baseline; empty for none.
     """
 
     label: str
     arguments: Mapping[str, Any]
     paper: Mapping[str, Published] = field(default_factory=dict)
     place: Place | None = None
+    against: str = ""
 
     @property
     def folder(self) -> str:
