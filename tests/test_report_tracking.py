@@ -38,6 +38,11 @@ def scores(length, words=200, seed=0):
     }
 
 
+def half(scores):
+    """The last position up to which half of the words have no error."""
+    return sum(value >= 0.5 for value in scores["curve"])
+
+
 def entry(length, stage=None, reason=None):
     """The numbers of one length, as ``tracking.json`` has them."""
     quotient = {"subgroup": [0, 3, 4], "order": 3, "uniform_inside": 1 / 3, **scores(length)}
@@ -146,10 +151,13 @@ def test_every_number_of_the_tracking_table_is_the_number_of_the_folder(tmp_path
     rows = [row for row in report(tmp_path, own).tables[0] if row]
     expected = []
     for each in content["readings"][0]["lengths"]:
-        inside = each["quotients"][0]["exact_given_coset"]["value"]
-        numbers = [each["scores"]["joint"], each["token"]["value"], each["ceiling"]["value"], each["chance"], inside]
-        expected.append(numbers)
-    assert rows == [*expected, [content["stream"]["joint"]]]
+        (coset,) = each["quotients"]
+        frontiers = [found["value"] for found in each["frontiers"][:2]]
+        own = [each["length"], each["scores"]["joint"], each["token"]["value"], half(each["scores"]), *frontiers]
+        controls = [each["ceiling"]["value"], each["chance"], coset["token"], coset["joint"]]
+        expected.append([*own, *controls, coset["exact_given_coset"]["value"]])
+    assert rows[:-1] == expected
+    assert content["stream"]["joint"] in rows[-1]
 
 
 def test_the_page_says_how_far_and_which_cosets(tmp_path, own):
@@ -267,7 +275,8 @@ def test_scores_by_length_at_the_end_of_a_training_are_shown_without_asking_for_
     (folder / "evaluation.json").write_text(json.dumps(found))
     page = report(tmp_path, folder)
     rows = [row for row in page.tables[0] if row]
-    assert rows == [[scores(each)["joint"], scores(each)["token"]] for each in (8, 16)] + [[0.5]]
+    own = [[each, scores(each)["joint"], scores(each)["token"], half(scores(each))] for each in (8, 16)]
+    assert rows == [*own, [0.5]]
     assert "Proven at every length: 61 states by every letter" in page.text
     assert f"torsor track {folder}" in page.text
     for absent in ("torsor measure", "joint accuracy after", "not looked at"):

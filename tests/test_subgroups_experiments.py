@@ -71,7 +71,7 @@ def test_a_character_run_records_text_split_hash_and_how_it_was_scored(model, tm
     assert content["text"]["sha256"] in out
     assert content["text"]["symbols"] == 10
     for part in ("validation", "test"):
-        assert content[part]["characters"] == 199
+        assert content[part]["characters"] == 399
         assert f"{content[part]['bits_per_character']:.4f}" in out
     carried = "carried" in content["test"]["protocol"]
     assert carried == (model in {"lstm", "group-rnn"})
@@ -163,7 +163,7 @@ def test_every_group_and_mixing_can_be_chosen_by_name(group, mixing):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--context 200", "context must be less than the 200 characters of the validation text, got 200"),
+        ("--context 400", "context must be less than the 400 characters of the validation text, got 400"),
         ("--width 1", "of at least 2, got 1"),
         ("--width 0 --model lstm", "must be at least 1, got 0"),
         ("--group X", "X"),
