@@ -253,7 +253,7 @@ def test_what_cannot_be_read_is_refused_and_changes_nothing():
         ),
         (r"tokens must lie in 0 .. 2, got 3", lambda: reader.read(Prompts.of([[0], [3]]), cache, 4)),
         (r"steps must be at most the 4 loops that the cache has room for, got 5", lambda: reader.read(two, cache, 5)),
-        (r"steps must be an integer of at least 1, or a tuple of such, got 0", lambda: reader.read(two, cache, 0)),
+        (r"steps must be an integer of at least 1, got 0", lambda: reader.read(two, cache, 0)),
         (r"one integer for each of 2 rows, got \(3,\)", lambda: reader.read(two, cache, torch.tensor([1, 2, 3]))),
         (
             r"an exit rule and a warm start go with one token of a row, got 2",
