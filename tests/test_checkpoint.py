@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from damage import flip, truncate
 from refusal import refused
 from tiny_training import Echo, complete, equal, model, open_run, plan, snapshot, state, tensors
 from torsor.training import RunFolderError, SingleProcess, load_weights, read_run, train
@@ -105,16 +106,6 @@ def test_all_is_on_the_disk_before_the_run_says_so_and_the_renames_before_the_ol
 
 
 # --- damage ------------------------------------------------------------------------------------------------------
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def truncate(path):
-    path.write_bytes(path.read_bytes()[:-1])
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from damage import flip, truncate
 from refusal import refused
 from tiny_training import Echo, complete, equal, model, open_run, plan, snapshot, state, tensors
 from torsor.training import RunFolderError, SingleProcess, load_weights, read_run, train
@@ -107,16 +108,6 @@ def test_each_file_holds_the_rows_of_one_process_and_the_index_says_which(saved)
         held = load_file(checkpoint / f"model-{number}-of-2.safetensors")
         assert torch.equal(held["1.weight"], rows)
     assert read_run(folder).checkpoint.weights != read_run(folder).checkpoint.files["model-1-of-2.safetensors"]
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def truncate(path):
-    path.write_bytes(path.read_bytes()[:-1])
 
 
 def exchange(path):
