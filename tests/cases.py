@@ -54,6 +54,7 @@ from torsor.layers import (
     ThirdOrderMixing,
     TwoHeadBlock,
     move_by_drive,
+    move_from_token,
     move_then_multiply,
     token_tangent,
 )
@@ -218,6 +219,9 @@ SEQUENCE_MODELS: dict[str, Callable[[], nn.Module]] = {
     "group RNN, no mixing": lambda: stirred(GroupRNN(Unitary(2), vocabulary=7, mixing=IdentityMixing)),
     "group RNN, move then multiply": lambda: stirred(
         GroupRNN(Orthogonal(4), vocabulary=7, recurrence=move_then_multiply)
+    ),
+    "group RNN, move from the token": lambda: stirred(
+        GroupRNN(Orthogonal(4), vocabulary=7, recurrence=move_from_token)
     ),
     "group RNN, move by drive": lambda: stirred(GroupRNN(Orthogonal(4), vocabulary=7, recurrence=move_by_drive)),
 }

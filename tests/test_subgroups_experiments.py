@@ -61,7 +61,7 @@ def test_every_row_of_the_paper_s_tables_trains_and_stands_beside_the_paper_s_nu
             assert cell["difference"] == pytest.approx(bits - row.paper[column].value)
 
 
-@pytest.mark.parametrize("model", ["transformer", "lstm", "group-transformer", "group-rnn"])
+@pytest.mark.parametrize("model", ["transformer", "lstm", "group-transformer", "group-rnn", "group-rnn-from-token"])
 def test_a_character_run_records_text_split_hash_and_how_it_was_scored(model, tmp_path, capsys):
     path = tmp_path / "run"
     assert run(f"train subgroups/tiny-shakespeare-100k --model {model} --width 4 {OPTIONS} --out {path}") == 0
@@ -74,7 +74,7 @@ def test_a_character_run_records_text_split_hash_and_how_it_was_scored(model, tm
         assert content[part]["characters"] == 399
         assert f"{content[part]['bits_per_character']:.4f}" in out
     carried = "carried" in content["test"]["protocol"]
-    assert carried == (model in {"lstm", "group-rnn"})
+    assert carried == (model in {"lstm", "group-rnn", "group-rnn-from-token"})
     drawn = (path / "generated.json").read_bytes()
     sample = json.loads(drawn)
     assert sample["prompt"] == held_out(path)[:32]

@@ -13,6 +13,7 @@ from torsor.layers import (
     TangentNetworkBlock,
     TwoHeadBlock,
     move_by_drive,
+    move_from_token,
     move_then_multiply,
     move_to_token,
 )
@@ -62,7 +63,7 @@ def test_every_reading_of_the_layer_has_the_published_number(block, mixing, size
         assert _count(GroupTransformer(Orthogonal(size), SHAKESPEARE, mixing=mixing, block=block)) == parameters
 
 
-@pytest.mark.parametrize("move", [move_to_token, move_then_multiply, move_by_drive])
+@pytest.mark.parametrize("move", [move_to_token, move_from_token, move_then_multiply, move_by_drive])
 def test_every_reading_of_the_recurrence_has_the_published_number(move):
     with torch.device("meta"):
         assert _count(GroupRNN(Orthogonal(16), SHAKESPEARE, recurrence=move)) == 55545

@@ -26,6 +26,7 @@ from torsor.layers import (
     TraceReadout,
     TwoHeadBlock,
     move_by_drive,
+    move_from_token,
     move_then_multiply,
     move_to_token,
     token_tangent,
@@ -66,7 +67,7 @@ def test_every_mixing_block_and_recurrent_form_is_in_the_register():
     models = [make() for make in SEQUENCE_MODELS.values()]
     assert {type(each) for each in models} == {Transformer, LSTM, GRU, GroupTransformer, GroupRNN}
     moves = {each.recurrence for each in models if isinstance(each, GroupRNN)}
-    assert moves == {move_to_token, move_then_multiply, move_by_drive}
+    assert moves == {move_to_token, move_from_token, move_then_multiply, move_by_drive}
 
 
 # What every model of a next token promises.
@@ -275,7 +276,7 @@ def test_the_states_stay_on_the_group_in_the_component_where_they_were(group, bl
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-11), (torch.float32, 2e-4)])
-@pytest.mark.parametrize("move", [move_to_token, move_then_multiply, move_by_drive])
+@pytest.mark.parametrize("move", [move_to_token, move_from_token, move_then_multiply, move_by_drive])
 def test_the_state_stays_on_the_group_over_256_tokens(group, move, dtype, tolerance):
     model = stirred(GroupRNN(group, vocabulary=7, recurrence=move)).to(dtype)
     with torch.no_grad():
@@ -288,6 +289,23 @@ def test_the_state_of_move_to_token_stays_in_the_component_where_it_was():
     model, start = stirred(GroupRNN(group, vocabulary=7)), group.random((3,))
     _, state = model(TOKENS, start)
     torch.testing.assert_close(torch.linalg.det(state), torch.linalg.det(start))
+
+
+def test_the_state_of_move_from_token_lies_in_the_component_of_the_last_token():
+    group = Orthogonal(4)
+    model = stirred(GroupRNN(group, vocabulary=7, recurrence=move_from_token))
+    _, state = model(TOKENS, group.random((3,)))
+    torch.testing.assert_close(torch.linalg.det(state), torch.linalg.det(model.embedding(TOKENS[:, -1])))
+
+
+def test_a_move_from_the_token_is_a_move_of_the_token_towards_the_state():
+    group = Orthogonal(4)
+    mixing = stirred(LinearMixing(group, 1, torch.Generator().manual_seed(0)))
+    state, token, drive = group.random((3,)), group.random((3,)), torch.randn(3, 6)
+    relative = token.mT @ state
+    tangent = group.to_coordinates((relative - relative.mT) / 2) @ mixing.weights[0].mT + drive
+    expected = token @ torch.linalg.matrix_exp(group.from_coordinates(tangent))
+    assert_close(move_from_token(group, mixing, state, token, drive), expected, 1e-12)
 
 
 def test_a_logit_differs_from_its_bias_by_the_dimension_at_most(group):
@@ -409,12 +427,12 @@ def _moved_from_the_left(model, left):
     return model
 
 
-@pytest.mark.parametrize("move", [move_to_token, move_then_multiply])
-def test_moving_initial_state_elements_and_prototypes_from_the_left_changes_no_logits_of_move_to_token(group, move):
+@pytest.mark.parametrize("move", [move_to_token, move_from_token, move_then_multiply])
+def test_moving_initial_state_elements_and_prototypes_from_the_left_changes_no_logits_of_relative_moves(group, move):
     model, left, start = stirred(GroupRNN(group, vocabulary=7, recurrence=move)), group.random(), group.random((3,))
     before = model(TOKENS, start)[0].detach()
     after = _moved_from_the_left(model, left)(TOKENS, group.compose(left, start))[0]
-    assert torch.allclose(before, after, rtol=0, atol=1e-11) == (move is move_to_token)
+    assert torch.allclose(before, after, rtol=0, atol=1e-11) == (move is not move_then_multiply)
 
 
 def test_moving_elements_and_prototypes_from_the_left_changes_no_logits_of_blocks_towards_the_token(group):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Text = Literal["tiny-shakespeare", "penn-treebank"]
 Split = Literal["80-10-10", "90-5-5", "90-10"]
-Kind = Literal["group-transformer", "transformer", "group-rnn", "lstm"]
+Kind = Literal["group-transformer", "transformer", "group-rnn", "group-rnn-from-token", "lstm"]
 GroupName = Literal["O", "SO", "U", "SU", "T"]
 MixingName = Literal["identity", "bch", "third-order", "linear"]
 
@@ -46,7 +46,8 @@ def characters(
     Args:
         text: the text; torsor data fetch NAME brings it.
         split: how one text is cut into training, validation and test; Penn Treebank comes in three files.
-        model: the paper's model or its baseline: attention or recurrence.
+        model: the paper's model or its baseline, attention or recurrence; group-rnn moves the state towards the token,
+            group-rnn-from-token the token towards the state.
         width: size of the state: of the group's matrices, of the baseline's vectors.
         group: orthogonal, special orthogonal, unitary, special unitary, or the torus of so many phases.
         mixing: what tangents of a group model go through.
@@ -82,7 +83,7 @@ def characters(
     )
 
 
-RECURRENT = ("group-rnn", "lstm")
+RECURRENT = ("group-rnn", "group-rnn-from-token", "lstm")
 
 
 def model_of(
@@ -97,6 +98,7 @@ def model_of(
     seed: int,
 ) -> "tuple[nn.Module, str]":
     """The model of these arguments of ``characters``, and its row's name in a table."""
+    from torsor.layers import move_from_token
     from torsor.models import LSTM, GroupRNN, GroupTransformer, Transformer
 
     match kind:
@@ -107,9 +109,12 @@ def model_of(
         case "group-transformer":
             states, mix, label = _group(group, width), _mixing(mixing), f"OSMFormer on {group}({width}), {mixing}"
             return GroupTransformer(states, vocabulary, layers, mix, reflected=reflected, seed=seed), label
-        case "group-rnn":
+        case "group-rnn" | "group-rnn-from-token":
             states, mix, label = _group(group, width), _mixing(mixing), f"OSM-RNN on {group}({width}), {mixing}"
-            return GroupRNN(states, vocabulary, mix, reflected=reflected, seed=seed), label
+            if kind == "group-rnn":
+                return GroupRNN(states, vocabulary, mix, reflected=reflected, seed=seed), label
+            made = GroupRNN(states, vocabulary, mix, reflected=reflected, recurrence=move_from_token, seed=seed)
+            return made, f"{label}, from the token"
 
 
 def _group(name: GroupName, width: int) -> "MatrixGroup":

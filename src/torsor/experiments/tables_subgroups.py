@@ -12,12 +12,15 @@ _COLUMNS = ("validation", "test")
 _RATES = Tuning("learning_rate", (2e-3, 5e-3, 1e-2, 2e-2), share=1 / 3)
 # Rates are chosen on 80-90 % of the text, which is training text of the cut that the tables show.
 _SHAKESPEARE_RATES = replace(_RATES, arguments={"split": "80-10-10"})
+# One step further up, where the rates of two rows of the recurrent table lead; its other row diverges there.
+_RECURRENT_RATES = replace(_SHAKESPEARE_RATES, values=(5e-3, 1e-2, 2e-2, 5e-2))
 _SHAKESPEARE_CUT = {"split": "90-5-5"}  # docs/results/subgroups.md has the evidence for it
 _TITLES = {
     "transformer": "Transformer (ALiBi, 2L1H)",
     "group-transformer": "OSMFormer (linear mixing)",
     "lstm": "LSTM",
-    "group-rnn": "OSM-RNN (linear mixing)",
+    "group-rnn-from-token": "OSM-RNN (linear mixing)",
+    "group-rnn": "OSM-RNN (linear mixing), towards the token",
 }
 
 # kind, width, parameters, validation, test
@@ -42,7 +45,11 @@ _TREEBANK: tuple[_Size, ...] = (
     ("transformer", 172, 494_552, 1.558, 1.512),
     ("group-transformer", 26, 491_454, 1.549, 1.503),
 )
-_RECURRENT: tuple[_Size, ...] = (("lstm", 80, 52_305, 2.407, 2.594), ("group-rnn", 16, 55_545, 2.366, 2.539))
+_RECURRENT: tuple[_Size, ...] = (
+    ("lstm", 80, 52_305, 2.407, 2.594),
+    ("group-rnn-from-token", 16, 55_545, 2.366, 2.539),
+    ("group-rnn", 16, 55_545, 2.366, 2.539),  # another reading of the same row of the paper
+)
 
 
 def _bits(validation: float, test: float) -> dict[str, Published]:
@@ -59,6 +66,10 @@ def _row(size: _Size, label: str = "") -> Row:
 def _pairs(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Every second row is set against the one before it, its baseline of the same size."""
     return tuple(replace(row, against=rows[at - 1].label) if at % 2 else row for at, row in enumerate(rows))
+
+
+def _against_first(rows: Sequence[Row]) -> tuple[Row, ...]:
+    return (rows[0], *(replace(row, against=rows[0].label) for row in rows[1:]))
 
 
 def _sizes(sizes: Sequence[_Size]) -> tuple[Row, ...]:
@@ -93,11 +104,14 @@ _TREEBANK_100K = _table(
     "penn-treebank-100k",
     _pairs([_row(size) for size in _TREEBANK[:2]]),
 )
-_SHAKESPEARE_RECURRENT = _table(
-    "tiny-shakespeare-recurrent",
-    "Table 4: Tiny Shakespeare, recurrent, some 52,000 parameters, bits per character.",
-    "tiny-shakespeare-recurrent",
-    _pairs([_row(size) for size in _RECURRENT]),
+_SHAKESPEARE_RECURRENT = replace(
+    _table(
+        "tiny-shakespeare-recurrent",
+        "Table 4: Tiny Shakespeare, recurrent, some 52,000 parameters, bits per character.",
+        "tiny-shakespeare-recurrent",
+        _against_first([_row(size) for size in _RECURRENT]),
+    ),
+    tuning=_RECURRENT_RATES,
 )
 _SCALING = _table(
     "5",
@@ -132,7 +146,7 @@ _MIXING = _table(
 
 
 def _on_group(kind: str, group: str, width: int, parameters: int) -> Row:
-    template = {"group-transformer": "OSMFormer", "group-rnn": "OSM-RNN"}[kind]
+    template = {"group-transformer": "OSMFormer", "group-rnn-from-token": "OSM-RNN"}[kind]
     name = f"{group}({width})" if group != "T" else f"T^{width}"
     label = f"{template} on {name}, {parameters:,} parameters"
     return Row(label, {"model": kind, "group": group, "width": width})
@@ -149,11 +163,11 @@ _GROUPS = replace(
             _on_group("group-transformer", "U", 11, 90_577),
             _on_group("group-transformer", "SU", 11, 89_609),
             _on_group("group-transformer", "T", 135, 91_059),
-            _on_group("group-rnn", "O", 16, 55_545),
-            _on_group("group-rnn", "SO", 16, 55_545),
-            _on_group("group-rnn", "U", 11, 54_031),
-            _on_group("group-rnn", "SU", 11, 53_725),
-            _on_group("group-rnn", "T", 157, 55_329),
+            _on_group("group-rnn-from-token", "O", 16, 55_545),
+            _on_group("group-rnn-from-token", "SO", 16, 55_545),
+            _on_group("group-rnn-from-token", "U", 11, 54_031),
+            _on_group("group-rnn-from-token", "SU", 11, 53_725),
+            _on_group("group-rnn-from-token", "T", 157, 55_329),
         ),
         setting="groups",
     ),

@@ -3,11 +3,18 @@
 from torsor.interop.family import Family, Form, name_of, named
 from torsor.interop.group_form import group_form, group_from
 from torsor.interop.reading import ReadingOn
-from torsor.layers.recurrent_move import RecurrentMove, move_by_drive, move_then_multiply, move_to_token
+from torsor.layers.recurrent_move import (
+    RecurrentMove,
+    move_by_drive,
+    move_from_token,
+    move_then_multiply,
+    move_to_token,
+)
 from torsor.models.group_rnn import GroupRNN
 
 MOVES: dict[str, RecurrentMove] = {
     "to token": move_to_token,
+    "from token": move_from_token,
     "then multiply": move_then_multiply,
     "by drive": move_by_drive,
 }

@@ -32,6 +32,7 @@ from .norm import RMSNorm as RMSNorm
 from .parallel_block import ParallelBlock as ParallelBlock
 from .recurrent_move import RecurrentMove as RecurrentMove
 from .recurrent_move import move_by_drive as move_by_drive
+from .recurrent_move import move_from_token as move_from_token
 from .recurrent_move import move_then_multiply as move_then_multiply
 from .recurrent_move import move_to_token as move_to_token
 from .rotrnn import BidirectionalRotRNNLayer as BidirectionalRotRNNLayer

@@ -1,4 +1,4 @@
-"""How a recurrent state on a group reads its next token: three forms with the same parameters."""
+"""How a recurrent state on a group reads its next token: four forms with the same parameters."""
 
 from collections.abc import Callable
 
@@ -22,6 +22,21 @@ def move_to_token(
 ) -> Inexact[Tensor, "batch ..."]:
     r"""Along the tangent towards the token: :math:`H \exp(\text{mix}(\Pi(H^* M_x), E_x))`."""
     return move(group, state, mixing(group.relative(state, token), drive))
+
+
+def move_from_token(
+    group: MatrixGroup,
+    mixing: Mixing,
+    state: Inexact[Tensor, "batch ..."],
+    token: Inexact[Tensor, "batch ..."],
+    drive: Float[Tensor, "batch algebra"],
+) -> Inexact[Tensor, "batch ..."]:
+    r"""From the token along the tangent towards the state: :math:`M_x \exp(\text{mix}(\Pi(M_x^* H), E_x))`.
+
+    As in a layer of ``GroupTransformer`` the token's own element is moved and the past is its context. The new state
+    lies in the component of the token, whichever the old one lay in.
+    """
+    return move_to_token(group, mixing, token, state, drive)
 
 
 def move_then_multiply(

@@ -44,14 +44,15 @@ class GroupRNN(Float32Island):
 
     Guarantees, each a test in ``tests/laws/test_group_model_laws.py``:
 
-    * the state stays on the group, in the component where it was, over 256 tokens;
+    * the state stays on the group over 256 tokens: by ``move_to_token`` in the component where it was, by
+      ``move_from_token`` in that of the last token;
     * causal: a token changes no logits before it;
     * a batch equals its sequences alone;
     * a sequence in pieces or token by token equals the sequence in one, its state bit for bit until one is polished;
     * in float32 the entries of :math:`H^* H - I` stay below 1e-4, however long the sequence;
     * a logit differs from its bias by ``group.dim`` at most;
     * moving the initial state and all elements and prototypes by one element from the left changes no logits
-      of ``move_to_token``;
+      of ``move_to_token`` and ``move_from_token``;
     * the number of parameters is the one above, for every group and mixing.
 
     Args:
@@ -59,7 +60,8 @@ class GroupRNN(Float32Island):
         vocabulary: number of tokens.
         mixing: what tangents go through: ``IdentityMixing``, ``BCHMixing`` or ``LinearMixing``.
         classes: number of logits; None for the vocabulary's.
-        recurrence: how a token moves the state: ``move_to_token``, ``move_then_multiply`` or ``move_by_drive``.
+        recurrence: how a token moves the state: ``move_to_token``, ``move_from_token``, ``move_then_multiply`` or
+            ``move_by_drive``.
         reflected: probability that a token's element, or its prototype, lies in the second component
             of a group that has two. The signs are drawn once; at 0 an orthogonal group is left to rotations.
         seed: of the signs and the initial values; the drives start normal of size 0.1.
