@@ -298,6 +298,22 @@ def test_the_state_of_move_from_token_lies_in_the_component_of_the_last_token():
     torch.testing.assert_close(torch.linalg.det(state), torch.linalg.det(model.embedding(TOKENS[:, -1])))
 
 
+def test_with_a_mixing_of_zero_the_state_is_the_product_of_all_drives_or_knows_the_last_token_alone():
+    group = Orthogonal(4)
+    model = stirred(GroupRNN(group, vocabulary=7))
+    with torch.no_grad():
+        model.mixing.weights[0].zero_()
+    drives = torch.linalg.matrix_exp(group.from_coordinates(model.drive.detach()))[TOKENS]
+    product = torch.eye(4).expand(3, 4, 4)
+    for at in range(TOKENS.shape[1]):
+        product = product @ drives[:, at]
+    assert_close(model(TOKENS)[1], product, 1e-12)
+    model.recurrence = move_from_token
+    last = model.embedding(TOKENS[:, -1]) @ drives[:, -1]
+    assert_close(model(TOKENS)[1], last, 1e-12)
+    assert_close(model(TOKENS[:, -1:])[1], last, 1e-12)
+
+
 def test_a_move_from_the_token_is_a_move_of_the_token_towards_the_state():
     group = Orthogonal(4)
     mixing = stirred(LinearMixing(group, 1, torch.Generator().manual_seed(0)))

@@ -37,8 +37,8 @@ def recurrent_characters(
     Args:
         text: the text; torsor data fetch NAME brings it.
         split: how one text is cut into training, validation and test; Penn Treebank comes in three files.
-        model: which; the states of group-rnn are orthogonal matrices.
-        width: of the residual stream of m2rnn and rotrnn; of the state of gru, lstm and group-rnn.
+        model: which; the states of group-rnn and group-rnn-from-token are orthogonal matrices.
+        width: of the residual stream of m2rnn and rotrnn; of the state of the others.
         layers: of m2rnn and rotrnn.
         heads: states of an m2rnn layer, rates of a rotrnn layer.
         key_dim: rows of a state of m2rnn.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, final
 if TYPE_CHECKING:
     from torch import nn
 
-RecurrentKind = Literal["m2rnn", "gru", "lstm", "rotrnn", "group-rnn"]
+RecurrentKind = Literal["m2rnn", "gru", "lstm", "rotrnn", "group-rnn", "group-rnn-from-token"]
 
 
 @final
@@ -41,7 +41,7 @@ def recurrent_model(
     """The model, whose calls give logits and a state to go on from, and its row's name in a table.
 
     Args:
-        kind: which; the states of group-rnn are orthogonal matrices, and its mixing is linear.
+        kind: which; the states of the two group RNNs are orthogonal matrices, and their mixing is linear.
         sizes: of the model.
         vocabulary: number of tokens.
         classes: number of logits.
@@ -51,7 +51,7 @@ def recurrent_model(
         ValueError: when a size is refused by the model.
     """
     from torsor.groups import Orthogonal
-    from torsor.layers import M2RNNStart, MatrixHeads
+    from torsor.layers import M2RNNStart, MatrixHeads, move_from_token
     from torsor.models import GRU, LSTM, M2RNN, GroupRNN, RotRNN
 
     width, layers, heads = sizes.width, sizes.layers, sizes.heads
@@ -71,3 +71,7 @@ def recurrent_model(
         case "group-rnn":
             model = GroupRNN(Orthogonal(width), vocabulary, classes=classes, seed=seed)
             return model, f"OSM-RNN on O({width}), linear"
+        case "group-rnn-from-token":
+            group = Orthogonal(width)
+            model = GroupRNN(group, vocabulary, classes=classes, recurrence=move_from_token, seed=seed)
+            return model, f"OSM-RNN on O({width}), linear, from the token"

@@ -47,8 +47,8 @@ def state_tracking(
         group: the finite group: S3, A5, S5, D4, C6, S3xS3, ...
         alphabet: letters: the standard generators, or all elements.
         length: letters of a word in training.
-        model: what carries the state; the states of group-rnn are orthogonal matrices.
-        width: of the residual stream of m2rnn and rotrnn; of the state of gru, lstm and group-rnn.
+        model: what carries the state; those of group-rnn and group-rnn-from-token are orthogonal matrices.
+        width: of the residual stream of m2rnn and rotrnn; of the state of the others.
         layers: of m2rnn and rotrnn.
         heads: states of an m2rnn layer, rates of a rotrnn layer.
         key_dim: rows of a state of m2rnn.

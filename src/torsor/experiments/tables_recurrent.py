@@ -49,12 +49,12 @@ TINY_SHAKESPEARE = Table(
     (
         Row("M²RNN", {"model": "m2rnn", "width": 64}),
         Row("RotRNN", {"model": "rotrnn", "width": 96, "layers": 3, "heads": 24}),
-        Row("OSM-RNN (linear mixing)", {"model": "group-rnn", "width": 20}),
+        Row("OSM-RNN (linear mixing)", {"model": "group-rnn-from-token", "width": 20}),
         Row("LSTM", {"model": "lstm", "width": 122}),
     ),
     ("validation", "test"),
     reading=BitsPerCharacter(),
-    tuning=Tuning("learning_rate", (2e-3, 5e-3, 1e-2, 2e-2), share=1 / 3),
+    tuning=Tuning("learning_rate", (5e-3, 1e-2, 2e-2, 5e-2), share=1 / 3),
 )
 
 TABLES = (S3, LIST_OPS, TINY_SHAKESPEARE)
