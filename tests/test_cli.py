@@ -143,6 +143,22 @@ def test_demo_ends_with_both_tables_and_the_report(tmp_path, monkeypatch, capsys
     for words in ("diagonal, seed 0", "conformal, 2 groups, seed 0", "8*", "12", "readability", "report.html"):
         assert words in out
     assert (tmp_path / "report.html").is_file()
+    assert run(f"demo --updates 3 --seeds 1 --threads 1 --out {tmp_path} --json") == 0
+    runs = [f"{tmp_path}/{name}" for name in ("diagonal-0", "conformal-0")]
+    assert json.loads(capsys.readouterr().out) == {"runs": runs, "report": f"{tmp_path}/report.html"}
+
+
+def test_a_report_of_many_runs_says_how_many_are_read_and_nothing_of_it_to_a_pipe_s_stdout(
+    trained, tmp_path, monkeypatch, capsys
+):
+    for name in ("PATIENCE", "LINE_EVERY"):
+        monkeypatch.setattr(f"torsor.cli.shown_left.{name}", 0.0)
+    runs = [_copy(trained, tmp_path / name) for name in "abcd"]
+    assert run(f"report {' '.join(map(str, runs))} --out {tmp_path / 'page.html'}") == 0
+    captured = capsys.readouterr()
+    shares = [line.split()[2] for line in captured.err.splitlines() if line.startswith("reading runs  ")]
+    assert shares == ["25", "50", "75", "100"]
+    assert captured.out == f"report: {tmp_path / 'page.html'}\n"
 
 
 @pytest.mark.parametrize(

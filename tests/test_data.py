@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from http.client import IncompleteRead
@@ -324,6 +325,26 @@ def test_the_command_line_lists_fetches_and_verifies(here, source, capsys):
     assert error.count("\n") == 1
     (here / "letters/two.txt").unlink()
     assert run(f"data fetch letters --from {source} --offline") == 0
+    capsys.readouterr()
+    assert run("data fetch letters --json") == 0
+    verified = [f"{here}/letters/one.txt", f"{here}/letters/two.txt"]
+    assert json.loads(capsys.readouterr().out) == {"verified": verified, "licence": "mine"}
+
+
+def test_fetching_says_how_long_it_still_takes_on_stderr_and_counts_all_of_its_bytes(here, monkeypatch, capsys):
+    monkeypatch.setattr("torsor.text.fetching._CHUNK", 50_000)
+    for name in ("PATIENCE", "LINE_EVERY"):
+        monkeypatch.setattr(f"torsor.cli.shown_left.{name}", 0.0)
+    told, whole = [], sum(map(len, CONTENT.values()))
+    fetch("letters", watch=lambda done, of: told.append((done, of)))
+    assert [done for done, _ in told] == [0, 7, 7, 50_007, 100_007, 150_007]  # a file begins where those before it end
+    assert {of for _, of in told} == {whole}
+    for path in CONTENT:
+        (here / path).unlink()
+    assert run("data fetch letters --json") == 0
+    captured = capsys.readouterr()
+    assert re.search(r"^fetching letters  100 %  0 s left$", captured.err, re.M)
+    assert json.loads(captured.out)["licence"] == "mine"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ import torsor.text
 from refusal import refused
 from torsor.cli import main
 from torsor.experiments.generated_text import Loops, generated_text, streamed
+from torsor.experiments.listening import listening
+from torsor.experiments.run import measure
 from torsor.experiments.text_model import text_model
 from torsor.generation import Full, Sampling
 from torsor.text import BytePairRecipe
@@ -159,3 +161,11 @@ def test_a_run_that_does_not_continue_texts_and_loops_where_there_are_none_are_o
     assert code == 0
     assert len(out) == 9
     assert "tokens/s" in err
+
+
+def test_the_sample_that_measuring_draws_tells_how_far_it_is(language, monkeypatch):
+    monkeypatch.setattr("torsor.experiments.text_sample.TOKENS", 4)
+    told = []
+    with listening(lambda what, share: told.append((what, share))):
+        measure(language)
+    assert [share for what, share in told if what == "writing a sample"][:4] == [0.25, 0.5, 0.75, 1.0]

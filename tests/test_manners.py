@@ -19,6 +19,7 @@ from torsor.bench.catalogue import CASES
 from torsor.cli import doctor, main, patience
 from torsor.cli.app import app
 from torsor.cli.listing import GROUPS
+from torsor.cli.pace import Pace
 from torsor.cli.patience import shown_waiting
 from torsor.cli.shown_left import shown_left
 from torsor.cli.table import counted
@@ -80,6 +81,73 @@ def test_a_program_reads_the_list(capsys):
     content = json.loads(capsys.readouterr().out)
     assert [each["name"] for each in content["experiments"]] == list(EXPERIMENTS)
     assert [each["name"] for each in content["tables"]] == list(TABLES)
+    also = {each["name"]: each["also"] for each in content["tables"]}
+    assert also["subgroups/2"] == ["subgroups/tiny-shakespeare-100k"]
+    assert also["subgroups/6"] == []
+
+
+def test_a_table_of_two_names_has_one_line_that_says_both(capsys):
+    assert run("list") == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "subgroups/tiny-shakespeare-100k " in line]
+    assert len(lines) == 2  # the experiment and the table
+    (line,) = (line for line in lines if "also subgroups/2)" in line)
+    assert line.split()[:2] == ["table", "subgroups/tiny-shakespeare-100k"]
+
+
+BEFORE_TORCH = """
+import io, json, sys
+from contextlib import redirect_stderr
+from torsor.cli import main
+told = []
+for command in json.loads(sys.argv[1]):
+    with redirect_stderr(io.StringIO()) as said:
+        try:
+            main(command.split())
+        except SystemExit as ending:
+            told.append([ending.code, said.getvalue(), "torch" in sys.modules])
+print(json.dumps(told))
+"""
+SLIPS = {
+    "train rotate-the-loop/s3 --group Q": "nearest to 'Q': Q8",
+    "train tracking/a5 --group A5xQ": "nearest to 'Q': Q8",
+    "train recurrent/s3 --group Q": "nearest to 'Q': Q8",
+    "plan rotate-the-loop/a5 --group Q": "nearest to 'Q': Q8",
+    "track --model a:b --group Q": "nearest to 'Q': Q8",
+    "train rotate-the-loop/s3 --lr fast": "Invalid value for --lr",
+    "table rotate-the-loop/a5 --lr fast": "Invalid value for --lr",
+    "table rotate-the-loop/a6": "did you mean 'rotate-the-loop/a5'?",
+    "table rotate-the-loop/a5 --rows diagnal": "did you mean 'diagonal'?",
+    "plan rotate-the-loop/s3 --gpu h10": "did you mean 'h100'?",
+    "demo --seeds 0": "seeds must be at least 1, got 0",
+    **{f"{name} nowhere": "nowhere is no run folder" for name in ("measure", "explore", "track", "generate")},
+    "export nowhere --to hf": "nowhere is no run folder",
+}
+
+
+def test_a_slip_in_a_name_or_a_value_is_answered_before_torch_is_imported(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", BEFORE_TORCH, json.dumps(list(SLIPS))],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    told = json.loads(done.stdout)
+    for (command, words), (code, said, torch_is_there) in zip(SLIPS.items(), told, strict=True):
+        assert (code, torch_is_there) == (2, False), command
+        assert words in said, command
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_learning_rate_may_be_typed_as_lr(capsys):
+    assert run("train rotate-the-loop/s3 --lr 0") == 2
+    assert capsys.readouterr().err == "torsor: learning_rate must be positive and finite, got 0.0\n"
+
+
+def test_a_number_of_threads_that_no_machine_has_is_one_line_of_every_bench(capsys):
+    for words in ("looped", "exponential", "streaming", "group-transformer", "generation", "all"):
+        assert run(f"bench {words} --threads 0") == 2
+        assert capsys.readouterr().err == "torsor: threads must be at least 1, got 0\n"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +227,8 @@ def test_what_a_command_has_done_is_read_by_a_program(tmp_path, capsys):
 
 def test_how_long_it_still_takes_is_said_after_two_seconds_and_now_and_then(monkeypatch, capsys):
     clock = [0.0]
-    monkeypatch.setattr("torsor.cli.shown_left.monotonic", lambda: clock[0])
+    for module in ("shown_left", "pace"):
+        monkeypatch.setattr(f"torsor.cli.{module}.monotonic", lambda: clock[0])
     with shown_left("it: "):
         for second in range(41):
             clock[0] = float(second)
@@ -176,6 +245,7 @@ def test_how_long_it_still_takes_is_said_after_two_seconds_and_now_and_then(monk
     [
         ("bench conformal-growth --quick --json", r"^timing .*  \d+ %  \d+ s left$"),
         ("bench streaming --words 2 --length 64 --json", r"^streaming  \d+ %  \d+ s left$"),
+        ("plan rotate-the-loop/s3 --scale laptop --json", r"^counting operations  50 %  \d+ s left$"),
         (
             "train rotate-the-loop/s3 --width 8 --heads 2 --length 3 --updates 2 --batch 2 --words 1001 --threads 1",
             r"run  scoring  \d+ %  \d+ s left$",
@@ -187,7 +257,7 @@ def test_what_takes_long_says_how_long_on_stderr_and_nothing_of_it_on_stdout(
 ):
     for name in ("PATIENCE", "LINE_EVERY"):
         monkeypatch.setattr(f"torsor.cli.shown_left.{name}", 0.0)
-    out = "" if command.startswith("bench") else f" --out {tmp_path / 'run'}"
+    out = "" if command.startswith(("bench", "plan")) else f" --out {tmp_path / 'run'}"
     assert run(command + out) == 0
     captured = capsys.readouterr()
     assert re.search(said, captured.err, re.M)
@@ -326,3 +396,30 @@ def test_what_goes_on_is_said_on_a_terminal_once_it_has_taken_a_while(monkeypatc
         with shown_waiting("measuring a run"):
             time.sleep(0.4)
         assert ("measuring a run" in stream.getvalue()) == said
+
+
+def test_what_tells_how_far_it_is_has_its_time_left_on_the_line_that_waits(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    clock = [0.0]
+    monkeypatch.setattr("torsor.cli.pace.monotonic", lambda: clock[0])
+    monkeypatch.setattr(patience, "PATIENCE", 0.05)
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with shown_left(), shown_waiting("drawing the page"):
+        tell("reading runs", 0, 4)
+        clock[0] = 5.0
+        tell("reading runs", 1, 4)
+        time.sleep(0.4)
+    assert "reading runs" in stream.getvalue()
+    assert "25 %  15 s left" in stream.getvalue()
+
+
+def test_a_thing_that_begins_anew_has_a_pace_of_its_own(monkeypatch):
+    clock, pace = [0.0], Pace()
+    monkeypatch.setattr("torsor.cli.pace.monotonic", lambda: clock[0])
+    told = []
+    for second, share in ((0.0, 0.0), (10.0, 0.5), (20.0, 0.0), (21.0, 0.5)):
+        clock[0] = second
+        told.append(pace.left("it", share))
+    assert told == [None, 10.0, None, 1.0]  # 21.0 where the first attempt were counted

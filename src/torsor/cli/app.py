@@ -29,7 +29,7 @@ from torsor.experiments.experiment import nearest
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 RESUMABLE = (["demo"], ["train"], ["table"], ["data", "prepare"])
 
-app = App(
+app: App = App(
     name="torsor",
     help="Sequence models whose state is carried from step to step by a structured, norm-preserving map.",
     version=__version__,

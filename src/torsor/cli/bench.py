@@ -11,7 +11,7 @@ from torsor.cli.bench_content import OutFile, hand_out, ratio_words
 from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import MaybeWhole, Whole
 
-app = App(name="bench", help="Time parts of torsor, beside the machine's own limits measured in the same run.")
+app: App = App(name="bench", help="Time parts of torsor, beside the machine's own limits measured in the same run.")
 bench_cases.register(app)
 bench_groups.register(app)
 app.command(bench_generation.generation)
@@ -36,12 +36,10 @@ def looped(
         as_json: print JSON for programs.
         out: a file for the JSON.
     """
-    import torch
-
     from torsor.bench.looped import measure
+    from torsor.experiments.machine import set_threads
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     content = measure(widths, rounds)
     if hand_out(content, as_json, out):
         return
@@ -83,12 +81,10 @@ def transitions(
         as_json: print JSON for programs.
         out: a file for the JSON.
     """
-    import torch
-
     from torsor.bench.transitions import STEPS, measure
+    from torsor.experiments.machine import set_threads
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     content = measure(dims, tokens, rounds)
     if hand_out(content, as_json, out):
         return
@@ -121,12 +117,10 @@ def exponential(
         as_json: print JSON for programs.
         out: a file for the JSON.
     """
-    import torch
-
     from torsor.bench.exponential import measure
+    from torsor.experiments.machine import set_threads
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     content = measure(rounds, norm)
     if hand_out(content, as_json, out):
         return
@@ -172,12 +166,10 @@ def m2rnn(
         as_json: print JSON for programs.
         out: a file for the JSON.
     """
-    import torch
-
     from torsor.bench.m2rnn import measure
+    from torsor.experiments.machine import set_threads
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     content = measure(batch, length, heads, rounds=rounds, written_length=written_length)
     if hand_out(content, as_json, out):
         return
@@ -234,12 +226,10 @@ def linear_scan(
         as_json: print JSON for programs.
         out: a file for the JSON.
     """
-    import torch
-
     from torsor.bench.linear_scan import measure
+    from torsor.experiments.machine import set_threads
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     content = measure(batch, length, heads, head_dim, rounds, lengths)
     if hand_out(content, as_json, out):
         return

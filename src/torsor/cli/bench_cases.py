@@ -81,7 +81,9 @@ def profile(
         threads: threads of PyTorch; those of the machine by default.
         out: a file for the text.
     """
-    _set_threads(threads)
+    from torsor.experiments.machine import set_threads
+
+    set_threads(threads)
     from torsor.bench.profile_of_job import table_of
 
     text = table_of(job, calls, rows)
@@ -118,7 +120,9 @@ def _command_of(name: str) -> Callable[..., None]:
 def _run(
     names: tuple[str, ...], rounds: int | None, threads: int | None, quick: bool, as_json: bool, out: Path | None
 ) -> None:
-    _set_threads(threads)
+    from torsor.experiments.machine import set_threads
+
+    set_threads(threads)
     from torsor.bench.session import run_cases
 
     def tell(name: str, content: dict[str, Any]) -> None:
@@ -130,13 +134,3 @@ def _run(
             print_case(name, content)
 
     hand_out(run_cases(names, rounds, quick, tell), as_json, out)
-
-
-def _set_threads(threads: int | None) -> None:
-    if threads is None:
-        return
-    if threads < 1:
-        raise ValueError(f"threads must be at least 1, got {threads}")
-    import torch
-
-    torch.set_num_threads(threads)

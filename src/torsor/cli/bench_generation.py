@@ -28,12 +28,10 @@ def generation(
         threads: threads of PyTorch; those of the machine by default.
         as_json: print JSON for programs.
     """
-    import torch
-
     from torsor.bench.generation import measure
+    from torsor.experiments.machine import set_threads
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     content = measure(width, contexts, steps, rounds)
     if as_json:
         print(json.dumps(content))

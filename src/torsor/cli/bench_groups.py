@@ -36,12 +36,10 @@ def group_transformer(
         threads: threads of PyTorch; those of the machine by default.
         as_json: print JSON for programs.
     """
-    import torch
-
     from torsor.bench.group_models import measure
+    from torsor.experiments.machine import set_threads
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     content = measure(rounds, batch, context, width)
     if as_json:
         print(json.dumps(content))
@@ -79,12 +77,10 @@ def drift(
         threads: threads of PyTorch; those of the machine by default.
         as_json: print JSON for programs.
     """
-    import torch
-
     from torsor.bench.drift import measure
+    from torsor.experiments.machine import set_threads
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     content = measure(tokens, rounds, run)
     if as_json:
         print(

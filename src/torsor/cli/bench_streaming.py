@@ -28,12 +28,10 @@ def streaming(
         threads: threads of PyTorch; those of the machine by default.
         as_json: print JSON for programs.
     """
-    import torch
-
     from torsor.bench.streaming import measure
+    from torsor.experiments.machine import set_threads
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     content = measure(words, length, rounds, group)
     if as_json:
         print(json.dumps(content))

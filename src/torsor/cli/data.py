@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +14,13 @@ from rich.table import Table
 from torsor.cli.patience import shown_waiting
 from torsor.cli.prepare import prepare
 from torsor.cli.tables import JsonFlag
+from torsor.experiments.listening import tell
 from torsor.text.datasets import DATASETS, DataSet
 from torsor.text.fetching import fetch
 from torsor.text.prepared_text import INDEX, PreparedText
 from torsor.text.storage import DataError, MissingDataError, data_folder, path_of
 
-app = App(name="data", help="Data: what there is, fetch it, check what lies here, and turn text into tokens.")
+app: App = App(name="data", help="Data: what there is, fetch it, check what lies here, and turn text into tokens.")
 app.command(prepare)
 
 
@@ -78,7 +80,7 @@ def fetch_dataset(
     if not name:
         raise ValueError(f"name a data set: torsor data fetch NAME; there are: {', '.join(DATASETS)}")
     with shown_waiting(f"fetching {name}"):
-        paths = fetch(name, from_path, offline)
+        paths = fetch(name, from_path, offline, partial(tell, f"fetching {name}"))
     if as_json:
         print(json.dumps({"verified": [str(path) for path in paths], "licence": DATASETS[name].licence}))
         return

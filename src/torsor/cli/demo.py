@@ -32,6 +32,8 @@ def demo(
     Raises:
         ValueError: when ``seeds`` is below 1.
     """
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1, got {seeds}")
     from torsor.cli.progress import follow
     from torsor.cli.tables import label, print_geometry, print_scores, read_json
     from torsor.cli.train import typed_command
@@ -40,8 +42,6 @@ def demo(
     from torsor.experiments.run import carry_out
     from torsor.report import write_report
 
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {seeds}")
     experiment = find(EXPERIMENT)
     runs = []
     for transition, groups in ROWS:

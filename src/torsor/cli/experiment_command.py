@@ -46,7 +46,7 @@ def _command(
 
     own = inspect.signature(experiment.build).parameters.values()
     shared = inspect.signature(common).parameters.values()
-    read = [each.replace(annotation=strict(each.annotation)) for each in own]
+    read = [each.replace(annotation=strict(each.name, each.annotation)) for each in own]
     command.__signature__ = inspect.Signature([*read, *shared])  # pyright: ignore[reportFunctionMemberAccess]
     own_help = inspect.cleandoc(experiment.build.__doc__ or "").partition("Args:")[2]
     shared_help = inspect.cleandoc(common.__doc__ or "").partition("Args:")[2]

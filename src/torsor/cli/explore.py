@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from torsor.cli.patience import shown_waiting
+from torsor.cli.run_folder import require_run
 from torsor.cli.tables import JsonFlag
 
 
@@ -18,6 +19,8 @@ def explore(run: Path | None = None, /, *, out: Path = Path("explore.html"), as_
     Raises:
         ValueError: when the run has no transition.
     """
+    if run is not None:
+        require_run(run)
     from torsor.cli.train import typed_command
     from torsor.report import write_explorer
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from torsor.cli.patience import shown_waiting
+from torsor.cli.run_folder import require_run
 from torsor.cli.tables import JsonFlag
 
 
@@ -31,6 +32,7 @@ def export(
     """
     if run is None:
         raise ValueError("name a run folder: torsor export RUN --to hf")
+    require_run(run)
     from torsor.experiments.finished_run import finished_run
     from torsor.interop import PlainCharacters, to_hugging_face
     from torsor.interop.missing import require_hugging_face

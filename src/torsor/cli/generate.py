@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from torsor.cli.run_folder import require_run
 from torsor.cli.whole import WHOLE, MaybeWhole, Whole
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def generate(
     """
     if run is None:
         raise ValueError("name a run folder: torsor generate RUN")
+    require_run(run)
     depths = _depths(steps)
     from torsor.experiments.generated_text import Loops, generated_text
     from torsor.experiments.machine import prepare_machine

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from torsor.cli.patience import shown_waiting
+from torsor.cli.run_folder import require_run
 from torsor.cli.tables import JsonFlag, label, print_geometry
 
 
@@ -19,6 +20,7 @@ def measure(run: Path | None = None, /, *, as_json: JsonFlag = False) -> None:
     """
     if run is None:
         raise ValueError("name a run folder: torsor measure RUN")
+    require_run(run)
     from torsor.experiments.run import measure as measured
 
     with shown_waiting(f"measuring {run}"):

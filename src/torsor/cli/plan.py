@@ -4,6 +4,8 @@ import inspect
 import json
 from typing import Any
 
+from cyclopts import App
+
 from torsor.cli.experiment_command import experiments_app
 from torsor.cli.patience import shown_waiting
 from torsor.cli.tables import JsonFlag
@@ -30,13 +32,14 @@ def _common(
 
 def _plan(experiment: Experiment, given: dict[str, Any]) -> None:
     from torsor.experiments.accelerators import find_accelerator
-    from torsor.experiments.forecast import SHARE_OF_PEAK, forecast
 
     common = {name: given.pop(name, p.default) for name, p in inspect.signature(_common).parameters.items()}
     accelerator = find_accelerator(common["gpu"])
     if common["gpus"] < 1:
         raise ValueError(f"gpus must be at least 1, got {common['gpus']}")
     arguments = experiment.arguments(scale=common["scale"], **given)
+    from torsor.experiments.forecast import SHARE_OF_PEAK, forecast
+
     if arguments.get("text") == "":
         # a language model's sizes depend neither on what it reads nor on what it is scored with
         arguments |= {"text": "made", "lambada": False}
@@ -82,6 +85,6 @@ def _lines(content: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-app = experiments_app(
+app: App = experiments_app(
     "plan", "Print parameters, operations, memory and time of an experiment's run; start nothing.", _plan, _common
 )

@@ -1,6 +1,7 @@
 """``torsor report``: one page about one or several runs."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 from torsor.cli.patience import shown_waiting
@@ -19,11 +20,12 @@ def report(*runs: Path, out: Path | None = None, as_json: JsonFlag = False) -> N
         ValueError: when no run is named.
     """
     from torsor.cli.train import typed_command
+    from torsor.experiments.listening import tell
     from torsor.report import write_report
 
     if not runs:
         raise ValueError("name at least one run folder: torsor report RUN...")
     path = out or (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
     with shown_waiting("drawing the page"):
-        page = write_report(runs, path, command=typed_command())
+        page = write_report(runs, path, command=typed_command(), watch=partial(tell, "reading runs"))
     print(json.dumps({"report": str(page.resolve())}) if as_json else f"report: {page.resolve()}")

@@ -9,6 +9,7 @@ from typing import final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
+from torsor.cli.pace import Pace
 from torsor.cli.patience import LINE_EVERY, PATIENCE
 from torsor.experiments.listening import listening
 
@@ -22,7 +23,7 @@ class ShownLeft:
 
     def __init__(self) -> None:
         texts = [TextColumn(f"{{task.{field}}}") for field in ("description", "fields[left]")]
-        self.started = monotonic()
+        self.started: float = monotonic()
         self._spoken = self.started + PATIENCE - LINE_EVERY
         self._bar = Progress(
             *(texts[0], BarColumn(), TaskProgressColumn(), texts[1]),
@@ -73,15 +74,12 @@ def shown_left(prefix: str = "") -> Iterator[None]:
     Args:
         prefix: stands before what goes on.
     """
-    shown, name, began, first = ShownLeft(), "", monotonic(), 0.0
+    shown, pace = ShownLeft(), Pace()
 
     def heard(what: str, share: float) -> None:
-        nonlocal name, began, first
-        now = monotonic()
-        if what != name or share < first:
-            name, began, first = what, now, share
-        elif share > first:
-            shown.show(f"{prefix}{what}", share, (now - began) * (1 - share) / (share - first))
+        left = pace.left(what, share)
+        if left is not None:
+            shown.show(f"{prefix}{what}", share, left)
 
     try:
         with listening(heard):

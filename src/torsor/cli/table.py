@@ -13,7 +13,7 @@ from torsor.cli.paper_table import print_grid, print_markdown, print_robustness
 from torsor.cli.table_picture import draw
 from torsor.cli.tables import JsonFlag
 from torsor.cli.verify import verify_runs
-from torsor.cli.whole import MaybeWhole, Whole
+from torsor.cli.whole import RATE, MaybeWhole, Whole
 from torsor.experiments.catalogue import TABLES, find_table
 from torsor.experiments.experiment import Scale
 
@@ -30,7 +30,7 @@ def table(
     rows: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     tune: Annotated[bool, Parameter(negative=())] = False,
     updates: MaybeWhole = None,
-    learning_rate: float | None = None,
+    learning_rate: Annotated[float | None, RATE] = None,
     text: str | None = None,
     out: Path = Path("runs/tables"),
     threads: MaybeWhole = None,
@@ -61,15 +61,15 @@ def table(
         as_json: print JSON for programs.
         as_markdown: print Markdown for documents.
     """
+    if not name:
+        raise ValueError(f"name a table: torsor table TABLE; there are: {', '.join(TABLES)}")
+    found = find_table(name)
+    wanted = tuple(found.row(label) for label in rows) or found.rows
     from torsor.cli.progress import follow
     from torsor.experiments.machine import prepare_machine
     from torsor.experiments.provenance import provenances
     from torsor.experiments.run_table import Order, complete, results
 
-    if not name:
-        raise ValueError(f"name a table: torsor table TABLE; there are: {', '.join(TABLES)}")
-    found = find_table(name)
-    wanted = tuple(found.row(label) for label in rows) or found.rows
     given = {"updates": updates, "learning_rate": learning_rate, "text": text}
     given = {key: value for key, value in given.items() if value is not None}
     order = Order(found, wanted, scale, seeds, out, tune, given)

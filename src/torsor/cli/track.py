@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
+from torsor.cli.run_folder import require_run
 from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import MaybeWhole, Whole
+from torsor.experiments.group_names import require_group
 
 LENGTHS = (16, 32, 64, 256, 1024)  # of a model whose trained length nobody has said
 
@@ -68,6 +70,10 @@ def track(
         raise ValueError(f"{run} names its group and its alphabet: leave --group and --alphabet out")
     if run is None and group is None:
         raise ValueError("name the group of your model: --group S5")
+    if run is None:
+        require_group(str(group))
+    else:
+        require_run(run)
     from torsor.cli.track_table import print_tracked
     from torsor.cli.train import typed_command
     from torsor.cli.work_left import shown_work

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from cyclopts import App
+
 from torsor.cli.experiment_command import experiments_app
 from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import MaybeWhole, Whole
@@ -56,14 +58,14 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
     Returns:
         The run folder.
     """
+    common = {name: given.pop(name, p.default) for name, p in inspect.signature(_common).parameters.items()}
+    arguments = experiment.arguments(scale=common["scale"], **given)  # what it refuses needs no torch
     from torsor.cli.progress import follow
     from torsor.cli.tables import print_scores, read_json
     from torsor.experiments.machine import prepare_machine
     from torsor.experiments.run import carry_out, default_path
     from torsor.experiments.together import join
 
-    common = {name: given.pop(name, p.default) for name, p in inspect.signature(_common).parameters.items()}
-    arguments = experiment.arguments(scale=common["scale"], **given)
     path = common["out"] or default_path(experiment.name, arguments["seed"])
     processes = join(common["devices"], common["nodes"], common["strategy"], common["device"])
     prepare_machine(common["threads"], path)
@@ -135,4 +137,6 @@ def typed_command() -> str:
     return shlex.join(["torsor", *sys.argv[1:]])
 
 
-app = experiments_app("train", "Train an experiment; the same command again resumes where it stood.", start, _common)
+app: App = experiments_app(
+    "train", "Train an experiment; the same command again resumes where it stood.", start, _common
+)

@@ -24,8 +24,8 @@ class WorkLeft:
 
     def __init__(self, portions: "Sequence[Portion]") -> None:
         self.portions = portions
-        self.read = [0] * len(portions)
-        self.seconds = [0.0] * len(portions)
+        self.read: list[int] = [0] * len(portions)
+        self.seconds: list[float] = [0.0] * len(portions)
 
     def take(self, place: int, tokens: int, seconds: float) -> None:
         """Some tokens of a portion were read; those before it are over."""

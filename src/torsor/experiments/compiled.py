@@ -35,7 +35,7 @@ class CompiledBlocks:
         warnings.filterwarnings("ignore", message="Torchinductor does not support code generation for complex")
         for block in blocks:
             block.compile(backend=backend)
-        self.blocks = len(blocks)
+        self.blocks: int = len(blocks)
         self.limit: int = torch._dynamo.config.recompile_limit
         self._before = _graphs()
 

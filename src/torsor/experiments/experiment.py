@@ -24,25 +24,31 @@ class Experiment:
         build: a function with keyword-only typed arguments that builds the parts of one run; its
             defaults are the laptop's size.
         presets: arguments that a scale sets in place of the defaults.
+        checks: what refuses a value of an argument as soon as it is known, without torch.
     """
 
     name: str
     summary: str
     build: "Callable[..., Study]"
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    checks: Mapping[str, Callable[[Any], object]] = field(default_factory=dict)
 
     def arguments(self, scale: Scale = "laptop", **given: Any) -> dict[str, Any]:
         """All arguments of a run: the defaults, then the scale's, then those given.
 
         Raises:
-            ValueError: when an argument is not one of the experiment's; the nearest right name is told.
+            ValueError: when an argument is not one of the experiment's; the nearest right name is told. Or a check
+                refuses a value.
         """
         parameters = inspect.signature(self.build).parameters
         for name in given:
             if name not in parameters:
                 raise ValueError(f"{self.name} has no argument {name!r}{nearest(name, parameters)}")
         defaults = {name: parameter.default for name, parameter in parameters.items()}
-        return {**defaults, **self.presets.get(scale, {}), **given}
+        arguments = {**defaults, **self.presets.get(scale, {}), **given}
+        for name, check in self.checks.items():
+            check(arguments[name])
+        return arguments
 
 
 def with_defaults(build: "Callable[..., Study]", **defaults: Any) -> "Callable[..., Study]":

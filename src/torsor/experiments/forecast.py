@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.utils.flop_counter import FlopCounterMode
 
 from torsor.experiments.accelerators import Accelerator
+from torsor.experiments.listening import tell
 from torsor.experiments.sampled_depth import SampledDepth
 from torsor.experiments.study import Step, Study
 from torsor.models import LoopedTransformer
@@ -134,7 +135,11 @@ def _cost_by_depth(study: Study, model: nn.Module, length: int) -> Callable[[int
     # linear up to the depth that the gradient passes through, and linear beyond it
     truncated = model.grad_steps if isinstance(model, LoopedTransformer) else None
     corners = [1, 2] if truncated is None else sorted({1, truncated, truncated + 1})
-    costs = {each: _cost(study, model, _AtDepth(each), length) for each in corners}
+    costs: dict[int, np.ndarray] = {}
+    for each in corners:
+        tell("counting operations", len(costs), len(corners))
+        costs[each] = _cost(study, model, _AtDepth(each), length)
+    tell("counting operations", 1, 1)
 
     def cost(depth: int) -> np.ndarray:
         low, high = (corners[0], corners[1]) if depth <= corners[1] else (corners[-2], corners[-1])

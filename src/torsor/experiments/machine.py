@@ -12,6 +12,29 @@ from torsor.transitions import BlockConformal
 MOST_THREADS = 1024
 
 
+def require_threads(threads: int | None) -> None:
+    """Refuse a number of threads that no machine has; None is the machine's own.
+
+    Raises:
+        ValueError: when there are less than 1 or too many.
+    """
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}")
+    if threads is not None and threads > MOST_THREADS:
+        raise ValueError(f"threads must be at most {MOST_THREADS}, got {threads}")
+
+
+def set_threads(threads: int | None) -> None:
+    """Set PyTorch's threads; None leaves them as they are.
+
+    Raises:
+        ValueError: when there are less than 1 or too many.
+    """
+    require_threads(threads)
+    if threads is not None:
+        torch.set_num_threads(threads)
+
+
 def prepare_machine(threads: int | None, path: Path) -> None:
     """Set PyTorch's threads, to those of the run that is resumed unless told otherwise, and the allocator.
 
@@ -22,10 +45,7 @@ def prepare_machine(threads: int | None, path: Path) -> None:
     Raises:
         ValueError: when ``threads`` is below 1.
     """
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads must be at least 1, got {threads}")
-    if threads is not None and threads > MOST_THREADS:
-        raise ValueError(f"threads must be at most {MOST_THREADS}, got {threads}")
+    require_threads(threads)
     if threads is None and (path / RUN_FILE).is_file():
         threads = read_run(path).threads  # another number may change the last bit
     if threads is not None:

@@ -65,7 +65,7 @@ class AccuracyByDepth(Reading):
     """
 
     axis = "depth"
-    scores = ("joint", "last", "conditional")
+    scores: ClassVar[tuple[str, ...]] = ("joint", "last", "conditional")
     legend = "joint: the whole word right; conditional: the last position, among the words right before it"
 
     def cells(self, run: Path) -> tuple[Cell, ...]:
@@ -90,7 +90,7 @@ class BitsPerCharacter(Reading):
     """Bits per character of validation and test text; the smaller the better."""
 
     axis = "text"
-    scores = ("bits",)
+    scores: ClassVar[tuple[str, ...]] = ("bits",)
     legend = "bits: per character, every character but the first scored once"
 
     def cells(self, run: Path) -> tuple[Cell, ...]:
@@ -115,7 +115,7 @@ class PerplexityByDepth(Reading):
     """Perplexity of held-out text at each evaluated depth, and LAMBADA where it was scored."""
 
     axis = "depth"
-    scores = ("perplexity", "bits per byte", "LAMBADA")
+    scores: ClassVar[tuple[str, ...]] = ("perplexity", "bits per byte", "LAMBADA")
     legend = "perplexity: over held-out tokens that are no special ones; LAMBADA: the whole last word by greedy choice"
     number = ".3f"
 
@@ -156,7 +156,7 @@ class DefectBySteps(Reading):
     steps: tuple[int, ...]
 
     axis = "steps"
-    scores = ("own blocks", "whole vector")
+    scores: ClassVar[tuple[str, ...]] = ("own blocks", "whole vector")
     legend = "relative Frobenius distance of the Gram matrix from its Toeplitz projection, mean over 256 probes"
     number = ".1e"
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from torsor.experiments.reading import Cell, Reading, evaluation
 
@@ -14,7 +14,7 @@ class AccuracyByLength(Reading):
     """Accuracies of a word problem at the trained length, twice and four times it, and of streamed words."""
 
     axis = "letters"
-    scores = ("accuracy", "last", "joint")
+    scores: ClassVar[tuple[str, ...]] = ("accuracy", "last", "joint")
     legend = "accuracy: over all positions; last: at the last position; joint: the whole word right"
 
     def cells(self, run: Path) -> tuple[Cell, ...]:
@@ -33,7 +33,7 @@ class ListOpsAccuracy(Reading):
     """The share of expressions that are evaluated right, and what their first operator gives by itself."""
 
     axis = "expressions"
-    scores = ("accuracy", "balanced", "first operator")
+    scores: ClassVar[tuple[str, ...]] = ("accuracy", "balanced", "first operator")
     legend = (
         "balanced: the mean over the ten values of the accuracy where it is the value; "
         "first operator: always the commonest value of the outermost operator, a control"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from torsor.experiments.reading import Cell, Reading, evaluation
 from torsor.experiments.table import Table
@@ -18,7 +18,7 @@ class BitsOrDiverged(Reading):
     """Bits per character of validation and test text, or nothing where a run met a number that is not finite."""
 
     axis = "text"
-    scores = ("bits",)
+    scores: ClassVar[tuple[str, ...]] = ("bits",)
     legend = "bits: per character, every character but the first scored once; none: the run diverged"
     admits_divergence = True
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from torsor.experiments.experiment import Experiment, with_defaults
+from torsor.experiments.group_names import require_group
 from torsor.experiments.transition_kinds import TransitionKind, transition_of
 from torsor.experiments.word_lengths import word_lengths
 
@@ -131,17 +132,20 @@ WORD_PROBLEMS = (
         "Word problem in S3, the smallest non-abelian group: the demonstration.",
         with_defaults(word_problem, group="S3"),
         presets={"paper": _PAPER},
+        checks={"group": require_group},
     ),
     Experiment(
         "rotate-the-loop/a5",
         "Word problem in A5, the smallest non-solvable group: the paper's first table.",
         with_defaults(word_problem, group="A5", width=128, updates=3000, smallest_steps=1),
         presets={"paper": _PAPER},
+        checks={"group": require_group},
     ),
     Experiment(
         "rotate-the-loop/s5",
         "Word problem in S5: the paper's harder group.",
         with_defaults(word_problem, group="S5", width=128, updates=3000, smallest_steps=1),
         presets={"paper": _PAPER},
+        checks={"group": require_group},
     ),
 )

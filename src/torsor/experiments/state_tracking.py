@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from torsor.experiments.experiment import Experiment, with_defaults
+from torsor.experiments.group_names import require_group
 from torsor.experiments.recurrent_kinds import RecurrentKind
 from torsor.experiments.word_lengths import word_lengths
 
@@ -104,5 +105,6 @@ STATE_TRACKING = (
         "Word problem in S3 by a recurrent model, learned at length 128, read at 512 and streamed to 65,536.",
         with_defaults(state_tracking, group="S3"),
         presets={"paper": {"updates": 40_000, "batch": 256, "words": 10_000, "stream_words": 256}},
+        checks={"group": require_group},
     ),
 )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from torsor.experiments.generated_text import Loops, generated_text
+from torsor.experiments.listening import tell
 from torsor.experiments.study import Study
 from torsor.experiments.text_model import model_of_texts
 from torsor.generation import Full, Sampling
@@ -30,6 +31,7 @@ def text_sample(study: Study, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         for piece in generated_text(text, prompt, TOKENS, Sampling(TEMPERATURE), study.seed, loops):
             pieces.append(piece)
+            tell("writing a sample", len(pieces), TOKENS)
     except ArithmeticError as error:
         ended = str(error)
     finally:

@@ -87,7 +87,7 @@ def _accelerator(device: str, devices: int) -> str:
 
 def _layout(strategy: Strategy) -> "Layout":
     try:
-        import lightning_fabric  # noqa: F401
+        import lightning_fabric  # noqa: F401 # pyright: ignore[reportUnusedImport] - whether it is there
     except ImportError as error:
         raise ImportError(MISSING) from error
     match strategy:

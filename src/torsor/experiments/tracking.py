@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from torsor.experiments.experiment import Experiment, with_defaults
+from torsor.experiments.group_names import require_group
 from torsor.experiments.tracker_kinds import DEFAULTS, TrackerKind
 
 if TYPE_CHECKING:
@@ -99,12 +100,14 @@ TRACKING = (
         "Learned trackers of A5, the smallest non-solvable group, proven at every length where that is possible.",
         tracking,
         presets={"paper": {"words": 10_000, "stream_length": 2**20}},
+        checks={"group": require_group},
     ),
     Experiment(
         "tracking/s5",
         "Learned trackers of S5.",
         with_defaults(tracking, group="S5"),
         presets={"paper": {"words": 10_000, "stream_length": 2**20}},
+        checks={"group": require_group},
     ),
     Experiment(
         "cosets/plateau",
@@ -122,6 +125,7 @@ TRACKING = (
         presets={
             "paper": {"length": 100, "width": 256, "learning_rate": 5e-5, "updates": 74_219, "batch": 256, "decay": 1.0}
         },
+        checks={"group": require_group},
     ),
     Experiment(
         "cosets/passage",
@@ -146,5 +150,6 @@ TRACKING = (
                 "threshold": _AT_ONCE,
             }
         },
+        checks={"group": require_group},
     ),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from torsor.experiments.reading import Cell, Reading, evaluation
 
@@ -13,7 +13,7 @@ class ProvenAndRight(Reading):
     """Whether a tracker is proven right at every length, and how many words it has right at some."""
 
     axis = "words"
-    scores = ("right", "token")
+    scores: ClassVar[tuple[str, ...]] = ("right", "token")
     legend = (
         "every length: 1 for a run that is proven right by closure over all its states, 0 for one that is not; "
         "elsewhere right: the share of words without an error, token: of all positions; "

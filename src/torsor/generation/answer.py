@@ -42,7 +42,7 @@ class Answer:
         self.request = request
         self.steps: list[int] = []
         self.unread: Tensor | None = torch.tensor(list(request.prompt), device=device)
-        self.ended = False
+        self.ended: bool = False
         self._device, self._lock, self._turn, self._give_up = device, lock, turn, give_up
         self._tokens: list[int] = []
         self._given = 0

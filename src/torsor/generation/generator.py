@@ -8,6 +8,7 @@ import torch
 
 from torsor.generation.answer import Answer
 from torsor.generation.cache_policy import CachePolicy
+from torsor.generation.looped_cache import LoopedCache
 from torsor.generation.looped_reader import LoopedReader
 from torsor.generation.request import Request
 from torsor.generation.wave import Wave, joined
@@ -56,9 +57,9 @@ class Generator:
 
     def __init__(self, model: LoopedTransformer, *, rows: int, capacity: int, policy: CachePolicy) -> None:
         self.model = model
-        self.reader = LoopedReader(model)
-        self.cache = self.reader.cache(rows, capacity, policy)
-        self.device = model.inject.weight.device
+        self.reader: LoopedReader = LoopedReader(model)
+        self.cache: LoopedCache = self.reader.cache(rows, capacity, policy)
+        self.device: torch.device = model.inject.weight.device
         self._lock = RLock()
         self._waiting: deque[Answer] = deque()
         self._running: dict[int, Answer] = {}

@@ -51,18 +51,21 @@ class LoopedCache:
         require_sizes(batch=batch, capacity=capacity)
         weight = model.inject.weight
         self.policy = policy
-        self.batch, self.capacity = batch, capacity
-        self.layers = tuple(len(stack.blocks) for stack in (model.prelude.blocks, model.core, model.coda.blocks))
+        self.batch: int = batch
+        self.capacity: int = capacity
+        self.layers: tuple[int, ...] = tuple(
+            len(stack.blocks) for stack in (model.prelude.blocks, model.core, model.coda.blocks)
+        )
         prelude, core, coda = self.layers
         virtual = prelude + policy.slots * core + coda
         heads, head_dim = model.width // model.head_dim, model.head_dim
         # zeros and not whatever lay there: a place that is masked must still hold a number
-        self.keys_values = weight.new_zeros(virtual, 2, batch, heads, capacity, head_dim)
+        self.keys_values: Tensor = weight.new_zeros(virtual, 2, batch, heads, capacity, head_dim)
         wide = torch.promote_types(weight.dtype, torch.float32)
-        self.last = weight.new_zeros(batch, model.width, dtype=wide)
-        self.rotary = rotary_table(capacity, head_dim, device=weight.device, dtype=weight.dtype)
-        self.lengths = [0] * batch
-        self.steps = [0] * batch
+        self.last: Tensor = weight.new_zeros(batch, model.width, dtype=wide)
+        self.rotary: Tensor = rotary_table(capacity, head_dim, device=weight.device, dtype=weight.dtype)
+        self.lengths: list[int] = [0] * batch
+        self.steps: list[int] = [0] * batch
 
     @property
     def bytes(self) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import final
+from typing import TypeVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -12,6 +12,8 @@ from torch import Tensor
 from torsor.generation.exits import ExitRule
 from torsor.generation.looped_cache import LoopedCache
 from torsor.generation.window import Span, Window
+
+Each = TypeVar("Each")
 
 
 @final
@@ -97,7 +99,7 @@ def _arranged(waves: Sequence[Wave], chosen: Sequence[int], cache: LoopedCache) 
         several = list(parts)
         return (several[0] if len(several) == 1 else torch.cat(several))[index]
 
-    def of_rows(parts: Iterable[Iterable]) -> tuple:
+    def of_rows(parts: Iterable[Iterable[Each]]) -> tuple[Each, ...]:
         whole = _chain(parts)
         return tuple(whole[each] for each in chosen)
 
@@ -114,5 +116,5 @@ def _arranged(waves: Sequence[Wave], chosen: Sequence[int], cache: LoopedCache) 
     )
 
 
-def _chain(parts: Iterable[Iterable]) -> list:
+def _chain(parts: Iterable[Iterable[Each]]) -> list[Each]:
     return list(chain.from_iterable(parts))

@@ -39,7 +39,7 @@ class Window:
     """
 
     def __init__(self, spans: Sequence[Span], cache: LoopedCache) -> None:
-        self.spans = tuple(spans)
+        self.spans: tuple[Span, ...] = tuple(spans)
         self.cache = cache
         pieces = [cache.positions(span.start, span.count) for span in spans]
         self.rotary: Complex[Tensor, "tokens half"] = pieces[0] if len(pieces) == 1 else torch.cat(pieces)

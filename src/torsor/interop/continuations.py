@@ -101,7 +101,7 @@ def for_lm_eval(continuations: Continuations) -> Any:
         raise ImportError(MISSING) from error
 
     @final
-    class Model(LM):
+    class Model(LM):  # pyright: ignore[reportUntypedBaseClass] - the same
         def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
             found = continuations.scores([request.args for request in requests])
             for request, score in zip(requests, found, strict=True):

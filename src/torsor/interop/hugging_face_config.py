@@ -24,8 +24,8 @@ class TorsorConfig(PretrainedConfig):
         self, parts: dict[str, Any] | None = None, steps: int | None = None, labels: bool = False, **arguments: Any
     ) -> None:
         # transformers builds an empty one to compare with
-        self.parts = {} if parts is None else parts
+        self.parts: dict[str, Any] = {} if parts is None else parts
         self.steps = steps
         self.labels = labels
-        self.vocab_size = self.parts.get("vocabulary", 0)
+        self.vocab_size: int = self.parts.get("vocabulary", 0)
         super().__init__(**arguments)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from transformers import GenerationMixin, PreTrainedModel
+from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast, TokenClassifierOutput
 
 from torsor.interop.families import family_named
@@ -28,7 +28,7 @@ class TorsorModel(PreTrainedModel, ABC):
     under a one, in its order. A position under a zero gets the logits of the last one that was read before it.
     """
 
-    config_class = TorsorConfig
+    config_class: type[PretrainedConfig] | None = TorsorConfig
     base_model_prefix = "model"
     main_input_name = "input_ids"
     _is_stateful = True
@@ -37,7 +37,7 @@ class TorsorModel(PreTrainedModel, ABC):
     def __init__(self, config: TorsorConfig) -> None:
         super().__init__(config)
         family = family_named(config.parts.get("family"))
-        self.model = family.build(config.parts)
+        self.model: nn.Module = family.build(config.parts)
         self._reading = family.reading(self.model)
         self._ties = {f"model.{name}": f"model.{to}" for name, to in family.tied(config.parts).items()}
         self._tied_weights_keys = self._ties or None  # pyright: ignore[reportAttributeAccessIssue]

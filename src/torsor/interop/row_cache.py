@@ -21,7 +21,7 @@ class RowCache(SequenceCache):
 
     def __init__(self, read: Callable[[Tensor, Any], tuple[Tensor, Any]], states: Sequence[Any]) -> None:
         self._read = read
-        self.states = list(states)
+        self.states: list[Any] = list(states)
 
     def __len__(self) -> int:
         return len(self.states)

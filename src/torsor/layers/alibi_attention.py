@@ -30,9 +30,9 @@ class AlibiAttention(nn.Module):
             raise ValueError(f"width must be a positive multiple of heads = {heads}, got {width}")
         self.width = width
         self.heads = heads
-        self.joined = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.slope = nn.Parameter(torch.tensor(standard_slopes(heads)))
+        self.joined: nn.Linear = nn.Linear(width, 3 * width)
+        self.out: nn.Linear = nn.Linear(width, width)
+        self.slope: nn.Parameter = nn.Parameter(torch.tensor(standard_slopes(heads)))
 
     def forward(
         self, x: Float[Tensor, "batch length width"], past: Float[Tensor, "batch past keys_values"] | None = None

@@ -45,10 +45,10 @@ class Attention(nn.Module):
             raise ValueError(f"value_gate must have the attention's number of heads = {heads}, got {value_gate.heads}")
         self.heads = heads
         self.value_gate = value_gate
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
+        self.query: nn.Linear = nn.Linear(width, width, bias=False)
+        self.key: nn.Linear = nn.Linear(width, width, bias=False)
+        self.value: nn.Linear = nn.Linear(width, width, bias=False)
+        self.out: nn.Linear = nn.Linear(width, width, bias=False)
 
     def forward(
         self,

@@ -29,10 +29,10 @@ class Block(nn.Module):
 
     def __init__(self, width: int, heads: int, hidden: int = 0, *, value_gate: ValueGate | None = None) -> None:
         super().__init__()
-        self.attention_norm = RMSNorm(width)
-        self.attention = Attention(width, heads, value_gate)
-        self.feedforward_norm = RMSNorm(width)
-        self.feedforward = FeedForward(width, hidden or 4 * width)
+        self.attention_norm: RMSNorm = RMSNorm(width)
+        self.attention: Attention = Attention(width, heads, value_gate)
+        self.feedforward_norm: RMSNorm = RMSNorm(width)
+        self.feedforward: FeedForward = FeedForward(width, hidden or 4 * width)
 
     def forward(
         self,
@@ -68,10 +68,12 @@ class Stack(nn.Module):
         for number, _ in tables:
             if not 0 <= number < len(blocks):
                 raise ValueError(f"value_tables must belong to the blocks 0 .. {len(blocks) - 1}, got {number}")
-        self.blocks = nn.ModuleList(blocks)
-        self.value_tables = nn.ModuleDict({str(number): table for number, table in tables})
-        self.heads = tuple(block.attention.heads for block in blocks)
-        self.readers = tuple(number for number, _ in tables if blocks[number].attention.value_gate is not None)
+        self.blocks: nn.ModuleList = nn.ModuleList(blocks)
+        self.value_tables: nn.ModuleDict = nn.ModuleDict({str(number): table for number, table in tables})
+        self.heads: tuple[int, ...] = tuple(block.attention.heads for block in blocks)
+        self.readers: tuple[int, ...] = tuple(
+            number for number, _ in tables if blocks[number].attention.value_gate is not None
+        )
 
     def values(self, tokens: Int[Tensor, "batch length"]) -> tuple[Float[Tensor, "batch length width"], ...]:
         """The value embeddings of tokens: one tensor for each block that reads them, in order."""

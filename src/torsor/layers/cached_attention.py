@@ -44,8 +44,8 @@ class CachedAttention(SequenceLayer):
             raise ValueError(f"width must be a positive multiple of heads = {heads}, got {width}")
         self.width = width
         self.heads = heads
-        self.joined = nn.Linear(width, 3 * width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
+        self.joined: nn.Linear = nn.Linear(width, 3 * width, bias=False)
+        self.out: nn.Linear = nn.Linear(width, width, bias=False)
         self.reset_parameters(std, layers, generator)
 
     @torch.no_grad()

@@ -45,7 +45,7 @@ class CodeMoves(Float32Island, ABC):
             raise ValueError(f"sharpness must be positive, got {sharpness}")
         self.count = codes
         self.letters = letters
-        self.log_sharpness = nn.Parameter(torch.tensor(sharpness, dtype=full_dtype()).log())
+        self.log_sharpness: nn.Parameter = nn.Parameter(torch.tensor(sharpness, dtype=full_dtype()).log())
 
     @abstractmethod
     def codes(self) -> Float[Tensor, "codes_and_start numbers"]:

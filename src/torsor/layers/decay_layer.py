@@ -66,11 +66,11 @@ class DecayLayer(SequenceLayer):
         low, high = (math.log(-math.log(scale)) for scale in reversed(start.scales))
         drawn = torch.empty(dim, dtype=torch.float64).uniform_(low, high, generator=generator)
         scales = tuple((-drawn.exp()).exp().tolist())
-        self.decay = BlockDecay(dim, groups=dim, initial_scale=scales, hold=unit_variance)
+        self.decay: BlockDecay = BlockDecay(dim, groups=dim, initial_scale=scales, hold=unit_variance)
         size = 1 / math.sqrt(width + dim)
-        self.write = nn.Parameter(normal(size, dim, width, generator=generator))
-        self.read = nn.Parameter(normal(size, width, dim, generator=generator))
-        self.skip = nn.Parameter(normal(1.0, width, generator=generator))
+        self.write: nn.Parameter = nn.Parameter(normal(size, dim, width, generator=generator))
+        self.read: nn.Parameter = nn.Parameter(normal(size, width, dim, generator=generator))
+        self.skip: nn.Parameter = nn.Parameter(normal(1.0, width, generator=generator))
 
     def initial_state(self, batch: int) -> LayerState:
         """Zeros, in one tensor."""

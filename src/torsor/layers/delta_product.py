@@ -66,12 +66,16 @@ class DeltaProductLayer(SequenceLayer):
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} must be at least 1, got {size}")
-        self.width, self.heads, self.key_dim, self.value_dim, self.maps = width, heads, key_dim, value_dim, maps
-        self.query = nn.Linear(width, heads * key_dim, bias=False)
-        self.key = nn.Linear(width, heads * maps * key_dim, bias=False)
-        self.value = nn.Linear(width, heads * maps * value_dim, bias=False)
-        self.beta = nn.Linear(width, heads * maps)
-        self.out = nn.Linear(heads * value_dim, width, bias=False)
+        self.width = width
+        self.heads = heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.maps = maps
+        self.query: nn.Linear = nn.Linear(width, heads * key_dim, bias=False)
+        self.key: nn.Linear = nn.Linear(width, heads * maps * key_dim, bias=False)
+        self.value: nn.Linear = nn.Linear(width, heads * maps * value_dim, bias=False)
+        self.beta: nn.Linear = nn.Linear(width, heads * maps)
+        self.out: nn.Linear = nn.Linear(heads * value_dim, width, bias=False)
         self.reset_parameters(width**-0.5 if std is None else std, generator)
 
     @torch.no_grad()

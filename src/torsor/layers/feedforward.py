@@ -20,8 +20,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.up = nn.Linear(width, hidden, bias=False)
-        self.down = nn.Linear(hidden, width, bias=False)
+        self.up: nn.Linear = nn.Linear(width, hidden, bias=False)
+        self.down: nn.Linear = nn.Linear(hidden, width, bias=False)
 
     def forward(
         self,

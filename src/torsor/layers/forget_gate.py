@@ -36,8 +36,8 @@ class ForgetGate(Float32Island):
         super().__init__()
         if heads < 1:
             raise ValueError(f"heads must be at least 1, got {heads}")
-        self.log_rate = nn.Parameter(torch.empty(heads, dtype=full_dtype()))
-        self.raw_timestep = nn.Parameter(torch.empty(heads, dtype=full_dtype()))
+        self.log_rate: nn.Parameter = nn.Parameter(torch.empty(heads, dtype=full_dtype()))
+        self.raw_timestep: nn.Parameter = nn.Parameter(torch.empty(heads, dtype=full_dtype()))
         self.reset_parameters()
 
     @torch.no_grad()

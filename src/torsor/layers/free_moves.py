@@ -37,8 +37,8 @@ class FreeMoves(CodeMoves):
         if dim < 1:
             raise ValueError(f"dim must be at least 1, got {dim}")
         std = 1 / math.sqrt(dim)
-        self.raw = nn.Parameter(normal(std, codes + 1, dim, generator=generator))
-        self.matrices = nn.Parameter(normal(std, letters, dim, dim, generator=generator))
+        self.raw: nn.Parameter = nn.Parameter(normal(std, codes + 1, dim, generator=generator))
+        self.matrices: nn.Parameter = nn.Parameter(normal(std, letters, dim, dim, generator=generator))
 
     def codes(self) -> Float[Tensor, "codes_and_start numbers"]:
         return normalize(self.raw, dim=-1)

@@ -41,8 +41,8 @@ class GroupAttention(Float32Island):
     def __init__(self, group: MatrixGroup) -> None:
         super().__init__()
         self.group = group
-        self.inverse_temperature = nn.Parameter(torch.tensor(1 / group.dim, dtype=full_dtype()))
-        self.slope = nn.Parameter(torch.tensor(INITIAL_SLOPE, dtype=full_dtype()))
+        self.inverse_temperature: nn.Parameter = nn.Parameter(torch.tensor(1 / group.dim, dtype=full_dtype()))
+        self.slope: nn.Parameter = nn.Parameter(torch.tensor(INITIAL_SLOPE, dtype=full_dtype()))
 
     def forward(
         self, states: Inexact[Tensor, "batch length ..."], past: Float[Tensor, "batch past ambient"] | None = None

@@ -44,8 +44,8 @@ class GroupMoves(CodeMoves):
     ) -> None:
         super().__init__(codes, letters, sharpness)
         self.group = group
-        self.elements = GroupTable(group, codes + 1, reflected=reflected, generator=generator)
-        self.moves = GroupTable(group, letters, reflected=reflected, generator=generator)
+        self.elements: GroupTable = GroupTable(group, codes + 1, reflected=reflected, generator=generator)
+        self.moves: GroupTable = GroupTable(group, letters, reflected=reflected, generator=generator)
 
     def codes(self) -> Float[Tensor, "codes_and_start numbers"]:
         return self.group.flatten(self.elements.elements()) / math.sqrt(self.group.dim)

@@ -46,7 +46,7 @@ class GroupTable(Float32Island):
         self.group = group
         self.count = count
         std = (group.dim / torch.Size(group.raw_shape).numel()) ** 0.5
-        self.raw = nn.Parameter(normal(std, count, *group.raw_shape, generator=generator))
+        self.raw: nn.Parameter = nn.Parameter(normal(std, count, *group.raw_shape, generator=generator))
         signs = torch.rand(count, generator=generator) < reflected if group.components > 1 else None
         self.register_buffer("component", signs)
         self.component: Tensor | None

@@ -82,9 +82,11 @@ class HeadRotation(Float32Island):
         self.dim = dim
         self.heads = heads
         fast, slow = (math.log(-math.log(scale)) for scale in start.scales)
-        self.log_rate = nn.Parameter(_uniform(slow, fast, heads, generator))
-        self.angle = nn.Parameter(_uniform(0.0, start.angle, dim // 2, generator))
-        self.coordinates = nn.Parameter(normal(math.sqrt(2), dim * (dim // heads - 1) // 2, generator=generator))
+        self.log_rate: nn.Parameter = nn.Parameter(_uniform(slow, fast, heads, generator))
+        self.angle: nn.Parameter = nn.Parameter(_uniform(0.0, start.angle, dim // 2, generator))
+        self.coordinates: nn.Parameter = nn.Parameter(
+            normal(math.sqrt(2), dim * (dim // heads - 1) // 2, generator=generator)
+        )
 
     def forward(self) -> ScaledRotation:
         """The map, as the basis sees it."""

@@ -24,10 +24,12 @@ class LayerNormBlock(nn.Module, ABC):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.attention = AlibiAttention(width, heads)
-        self.attention_norm = nn.LayerNorm(width)
-        self.feedforward = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-        self.feedforward_norm = nn.LayerNorm(width)
+        self.attention: AlibiAttention = AlibiAttention(width, heads)
+        self.attention_norm: nn.LayerNorm = nn.LayerNorm(width)
+        self.feedforward: nn.Sequential = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
+        self.feedforward_norm: nn.LayerNorm = nn.LayerNorm(width)
 
     @abstractmethod
     def forward(

@@ -29,7 +29,7 @@ class LSTMLayer(SequenceLayer):
         if width < 1:
             raise ValueError(f"width must be at least 1, got {width}")
         self.width = width
-        self.cell = nn.LSTM(width, width, batch_first=True)
+        self.cell: nn.LSTM = nn.LSTM(width, width, batch_first=True)
         self.reset_parameters(generator)
 
     @torch.no_grad()

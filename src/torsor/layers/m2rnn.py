@@ -118,14 +118,14 @@ class M2RNNLayer(SequenceLayer):
         self.gradient_clip = gradient_clip
         self.clip_mode: ClipMode = clip_mode
         written = sum(heads.parts)
-        self.split = (written, heads.forget, heads.read)
-        self.enter = nn.Linear(width, sum(self.split), bias=False)
-        self.convolution = ShortConvolution(written, kernel)
-        self.forget = ForgetGate(heads.forget)
-        self.state_weight = nn.Parameter(torch.empty(heads.weight, heads.value_dim, heads.value_dim))
-        self.skip = nn.Parameter(torch.empty(heads.states, heads.value_dim))
-        self.norm = RMSNorm(heads.read)
-        self.leave = nn.Linear(heads.read, width, bias=False)
+        self.split: tuple[int, int, int] = (written, heads.forget, heads.read)
+        self.enter: nn.Linear = nn.Linear(width, sum(self.split), bias=False)
+        self.convolution: ShortConvolution = ShortConvolution(written, kernel)
+        self.forget: ForgetGate = ForgetGate(heads.forget)
+        self.state_weight: nn.Parameter = nn.Parameter(torch.empty(heads.weight, heads.value_dim, heads.value_dim))
+        self.skip: nn.Parameter = nn.Parameter(torch.empty(heads.states, heads.value_dim))
+        self.norm: RMSNorm = RMSNorm(heads.read)
+        self.leave: nn.Linear = nn.Linear(heads.read, width, bias=False)
         self.reset_parameters(start or M2RNNStart(), generator)
 
     @torch.no_grad()

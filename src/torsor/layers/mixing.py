@@ -100,7 +100,7 @@ class BCHMixing(Mixing):
     """
 
     def _make_parameters(self, generator: torch.Generator | None) -> None:
-        self.bracket_weight = nn.Parameter(torch.zeros((), dtype=full_dtype()))
+        self.bracket_weight: nn.Parameter = nn.Parameter(torch.zeros((), dtype=full_dtype()))
 
     def transform(self, tangent: Float[Tensor, "*batch algebra"], place: int = 0) -> Float[Tensor, "*batch algebra"]:
         return tangent
@@ -134,7 +134,7 @@ class LinearMixing(Mixing):
             noise = normal(0.01, dim, dim, generator=generator)
             return nn.Parameter(noise + torch.eye(dim, dtype=noise.dtype, device=noise.device))
 
-        self.weights = nn.ParameterList([near_identity() for _ in range(self.places)])
+        self.weights: nn.ParameterList = nn.ParameterList([near_identity() for _ in range(self.places)])
 
     def transform(self, tangent: Float[Tensor, "*batch algebra"], place: int = 0) -> Float[Tensor, "*batch algebra"]:
         with full_precision(tangent):

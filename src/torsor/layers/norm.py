@@ -22,7 +22,7 @@ class RMSNorm(nn.Module):
 
     def __init__(self, width: int, eps: float = 1e-5) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
+        self.weight: nn.Parameter = nn.Parameter(torch.ones(width))
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:

@@ -70,11 +70,11 @@ class RotRNNLayer(SequenceLayer):
         if width < 1:
             raise ValueError(f"width must be at least 1, got {width}")
         self.width = width
-        self.rotation = HeadRotation(dim, heads, start=start, generator=generator)
+        self.rotation: HeadRotation = HeadRotation(dim, heads, start=start, generator=generator)
         size = 1 / math.sqrt(width + dim)
-        self.write = nn.Parameter(normal(size, dim, width, generator=generator))
-        self.read = nn.Parameter(normal(size, width, dim, generator=generator))
-        self.skip = nn.Parameter(normal(1.0, width, generator=generator))
+        self.write: nn.Parameter = nn.Parameter(normal(size, dim, width, generator=generator))
+        self.read: nn.Parameter = nn.Parameter(normal(size, width, dim, generator=generator))
+        self.skip: nn.Parameter = nn.Parameter(normal(1.0, width, generator=generator))
 
     def initial_state(self, batch: int) -> LayerState:
         """Zeros, in one tensor."""
@@ -137,8 +137,8 @@ class BidirectionalRotRNNLayer(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.one_way = RotRNNLayer(width, dim, heads, start=start, generator=generator)
-        self.read_back = nn.Parameter(normal(1 / math.sqrt(width + dim), width, dim, generator=generator))
+        self.one_way: RotRNNLayer = RotRNNLayer(width, dim, heads, start=start, generator=generator)
+        self.read_back: nn.Parameter = nn.Parameter(normal(1 / math.sqrt(width + dim), width, dim, generator=generator))
 
     def initial_state(self, batch: int) -> LayerState:
         """Zeros, in one tensor."""

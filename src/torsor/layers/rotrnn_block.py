@@ -68,10 +68,12 @@ class RotRNNBlock(nn.Module):
             raise ValueError("layer must be RotRNNLayer where a block reads both ways, got another")
         made = BidirectionalRotRNNLayer if bidirectional else layer
         self.bidirectional = bidirectional
-        self.recurrence = made(width, dim, heads, start=start, generator=generator)
-        self.norm = nn.LayerNorm(width)
-        self.gate = nn.Linear(width, width)
-        self.dropout = nn.Dropout(dropout)
+        self.recurrence: BidirectionalRotRNNLayer | SequenceLayer = made(
+            width, dim, heads, start=start, generator=generator
+        )
+        self.norm: nn.LayerNorm = nn.LayerNorm(width)
+        self.gate: nn.Linear = nn.Linear(width, width)
+        self.dropout: nn.Dropout = nn.Dropout(dropout)
         with torch.no_grad():
             self.gate.weight.copy_(normal(1 / math.sqrt(width), width, width, generator=generator))
             self.gate.bias.zero_()

@@ -27,10 +27,10 @@ class SequenceBlock(nn.Module):
 
     def __init__(self, mixer: SequenceLayer, hidden: int) -> None:
         super().__init__()
-        self.mixer_norm = RMSNorm(mixer.width)
+        self.mixer_norm: RMSNorm = RMSNorm(mixer.width)
         self.mixer = mixer
-        self.feedforward_norm = RMSNorm(mixer.width)
-        self.feedforward = SwiGLU(mixer.width, hidden)
+        self.feedforward_norm: RMSNorm = RMSNorm(mixer.width)
+        self.feedforward: SwiGLU = SwiGLU(mixer.width, hidden)
 
     @torch.no_grad()
     def reset_parameters(self, std: float, layers: int, generator: torch.Generator | None = None) -> None:

@@ -34,7 +34,7 @@ class ShortConvolution(nn.Module):
         if channels < 1 or kernel < 1:
             raise ValueError(f"channels and kernel must be at least 1, got {channels} and {kernel}")
         self.kernel = kernel
-        self.weight = nn.Parameter(torch.empty(channels, kernel))
+        self.weight: nn.Parameter = nn.Parameter(torch.empty(channels, kernel))
         self.reset_parameters(0.02)
 
     @torch.no_grad()

@@ -27,8 +27,8 @@ class SwiGLU(nn.Module):
         super().__init__()
         if width < 1 or hidden < 1:
             raise ValueError(f"width and hidden must be at least 1, got {width} and {hidden}")
-        self.up = nn.Linear(width, 2 * hidden, bias=False)
-        self.down = nn.Linear(hidden, width, bias=False)
+        self.up: nn.Linear = nn.Linear(width, 2 * hidden, bias=False)
+        self.down: nn.Linear = nn.Linear(hidden, width, bias=False)
 
     @torch.no_grad()
     def reset_parameters(self, std: float, layers: int, generator: torch.Generator | None = None) -> None:

@@ -26,8 +26,8 @@ class ThirdOrderMixing(Mixing):
     """
 
     def _make_parameters(self, generator: torch.Generator | None) -> None:
-        self.bracket_weight = nn.Parameter(torch.zeros((), dtype=full_dtype()))
-        self.nested_weight = nn.Parameter(torch.zeros((), dtype=full_dtype()))
+        self.bracket_weight: nn.Parameter = nn.Parameter(torch.zeros((), dtype=full_dtype()))
+        self.nested_weight: nn.Parameter = nn.Parameter(torch.zeros((), dtype=full_dtype()))
 
     def transform(self, tangent: Float[Tensor, "*batch algebra"], place: int = 0) -> Float[Tensor, "*batch algebra"]:
         return tangent

@@ -36,8 +36,8 @@ class TraceReadout(Float32Island):
         self, group: MatrixGroup, classes: int, *, reflected: float = 0.5, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        self.prototypes = GroupTable(group, classes, reflected=reflected, generator=generator)
-        self.bias = nn.Parameter(torch.zeros(classes, dtype=self.prototypes.raw.dtype))
+        self.prototypes: GroupTable = GroupTable(group, classes, reflected=reflected, generator=generator)
+        self.bias: nn.Parameter = nn.Parameter(torch.zeros(classes, dtype=self.prototypes.raw.dtype))
 
     def forward(self, states: Inexact[Tensor, "..."]) -> Float[Tensor, "*batch classes"]:
         group = self.prototypes.group

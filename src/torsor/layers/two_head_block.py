@@ -10,7 +10,7 @@ from torsor.groups import MatrixGroup
 from torsor.layers.full_precision import full_dtype, normal
 from torsor.layers.group_attention import INITIAL_SLOPE, trace_attention
 from torsor.layers.group_block import GroupBlock
-from torsor.layers.mixing import MixingKind
+from torsor.layers.mixing import Mixing, MixingKind
 from torsor.layers.tangent import move
 
 
@@ -31,10 +31,10 @@ class TwoHeadBlock(GroupBlock):
     def __init__(self, group: MatrixGroup, mixing: MixingKind, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.group = group
-        self.mixing = mixing(group, 2, generator)
-        self.slopes = nn.Parameter(torch.tensor([INITIAL_SLOPE, INITIAL_SLOPE / 10], dtype=full_dtype()))
-        self.first_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
-        self.second_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
+        self.mixing: Mixing = mixing(group, 2, generator)
+        self.slopes: nn.Parameter = nn.Parameter(torch.tensor([INITIAL_SLOPE, INITIAL_SLOPE / 10], dtype=full_dtype()))
+        self.first_drive: nn.Parameter = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
+        self.second_drive: nn.Parameter = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
 
     def forward(
         self,

@@ -9,7 +9,7 @@ from torsor.groups import MatrixGroup
 from torsor.layers.full_precision import normal
 from torsor.layers.group_attention import GroupAttention
 from torsor.layers.group_block import GroupBlock
-from torsor.layers.mixing import MixingKind
+from torsor.layers.mixing import Mixing, MixingKind
 from torsor.layers.tangent import TangentSource, own_tangent
 
 
@@ -37,8 +37,8 @@ class TwoTangentBlock(GroupBlock, ABC):
     ) -> None:
         super().__init__()
         self.group = group
-        self.attention = GroupAttention(group)
+        self.attention: GroupAttention = GroupAttention(group)
         self.position_tangent = position_tangent
-        self.mixing = mixing(group, 2, generator)
-        self.attention_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
-        self.position_drive = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
+        self.mixing: Mixing = mixing(group, 2, generator)
+        self.attention_drive: nn.Parameter = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))
+        self.position_drive: nn.Parameter = nn.Parameter(normal(0.01, group.algebra_dim, generator=generator))

@@ -32,7 +32,7 @@ class ValueGate(nn.Module):
         if heads < 1 or width < 1 or width % heads:
             raise ValueError(f"width must be a positive multiple of heads = {heads}, got {width}")
         self.heads = heads
-        self.read = nn.Linear(min(GATE_CHANNELS, width), heads, bias=False)
+        self.read: nn.Linear = nn.Linear(min(GATE_CHANNELS, width), heads, bias=False)
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:

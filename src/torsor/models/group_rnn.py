@@ -10,7 +10,7 @@ from torch.nn.functional import embedding
 from torsor.groups import MatrixGroup, kept_near
 from torsor.layers.full_precision import normal
 from torsor.layers.group_table import GroupTable
-from torsor.layers.mixing import LinearMixing, MixingKind
+from torsor.layers.mixing import LinearMixing, Mixing, MixingKind
 from torsor.layers.recurrent_move import RecurrentMove, move_to_token
 from torsor.layers.trace_readout import TraceReadout
 from torsor.models.requirements import require_sizes, require_state, require_tokens
@@ -98,10 +98,10 @@ class GroupRNN(Float32Island):
         self.group = group
         self.vocabulary = vocabulary
         self.recurrence = recurrence
-        self.embedding = GroupTable(group, vocabulary, reflected=reflected, generator=generator)
-        self.drive = nn.Parameter(normal(0.1, vocabulary, group.algebra_dim, generator=generator))
-        self.mixing = mixing(group, 1, generator)
-        self.readout = TraceReadout(group, classes, reflected=reflected, generator=generator)
+        self.embedding: GroupTable = GroupTable(group, vocabulary, reflected=reflected, generator=generator)
+        self.drive: nn.Parameter = nn.Parameter(normal(0.1, vocabulary, group.algebra_dim, generator=generator))
+        self.mixing: Mixing = mixing(group, 1, generator)
+        self.readout: TraceReadout = TraceReadout(group, classes, reflected=reflected, generator=generator)
 
     def initial_state(self, batch: int) -> Inexact[Tensor, "batch ..."]:
         """The identity, once for each sequence."""

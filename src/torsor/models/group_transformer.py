@@ -94,9 +94,9 @@ class GroupTransformer(Attending, Float32Island):
         generator = torch.Generator().manual_seed(seed)
         self.group = group
         self.vocabulary = vocabulary
-        self.embedding = GroupTable(group, vocabulary, reflected=reflected, generator=generator)
-        self.blocks = nn.ModuleList([block(group, mixing, generator) for _ in range(layers)])
-        self.readout = TraceReadout(group, vocabulary, reflected=reflected, generator=generator)
+        self.embedding: GroupTable = GroupTable(group, vocabulary, reflected=reflected, generator=generator)
+        self.blocks: nn.ModuleList = nn.ModuleList([block(group, mixing, generator) for _ in range(layers)])
+        self.readout: TraceReadout = TraceReadout(group, vocabulary, reflected=reflected, generator=generator)
 
     def initial_state(self, batch: int) -> tuple[Float[Tensor, "batch past ambient"], ...]:
         """The state before the first token: for each block the states it has seen, of which there are none."""

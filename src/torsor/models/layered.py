@@ -57,15 +57,15 @@ class LayeredModel(nn.Module, ABC):
             raise ValueError(f"mixers must be layers of one width, at least one, got widths {widths}")
         if len({id(mixer) for mixer in mixers}) < len(mixers):
             raise ValueError("mixers must be different layers, got one twice")
-        (self.width,) = widths
+        self.width: int = widths[0]
         self.vocabulary = vocabulary
-        self.classes = vocabulary if classes is None else classes
+        self.classes: int = vocabulary if classes is None else classes
         hidden = hidden or hidden_of(self.width)
         require_sizes(vocabulary=vocabulary, classes=self.classes, hidden=hidden)
-        self.embedding = nn.Embedding(vocabulary, self.width)
-        self.blocks = nn.ModuleList([SequenceBlock(mixer, hidden) for mixer in mixers])
-        self.norm = RMSNorm(self.width)
-        self.readout = nn.Linear(self.width, self.classes, bias=False)
+        self.embedding: nn.Embedding = nn.Embedding(vocabulary, self.width)
+        self.blocks: nn.ModuleList = nn.ModuleList([SequenceBlock(mixer, hidden) for mixer in mixers])
+        self.norm: RMSNorm = RMSNorm(self.width)
+        self.readout: nn.Linear = nn.Linear(self.width, self.classes, bias=False)
         with torch.no_grad():
             self.embedding.weight.normal_(std=std, generator=generator)
             self.readout.weight.normal_(std=std, generator=generator)

@@ -32,7 +32,7 @@ class Prelude(nn.Module):
         super().__init__()
         self.embedding = embedding
         self.blocks = blocks
-        self.norm = RMSNorm(embedding.embedding_dim)
+        self.norm: RMSNorm = RMSNorm(embedding.embedding_dim)
 
     def forward(self, tokens: Int[Tensor, "batch length"], rotary: Tensor) -> Float[Tensor, "batch length width"]:
         return self.norm(self.blocks(self.embedding(tokens), rotary, self.blocks.values(tokens)))
@@ -49,9 +49,9 @@ class Coda(nn.Module):
 
     def __init__(self, width: int, blocks: Stack) -> None:
         super().__init__()
-        self.enter = nn.Linear(width, width, bias=False)
+        self.enter: nn.Linear = nn.Linear(width, width, bias=False)
         self.blocks = blocks
-        self.norm = RMSNorm(width)
+        self.norm: RMSNorm = RMSNorm(width)
 
     def forward(
         self,
@@ -132,15 +132,15 @@ class LoopedTransformer(nn.Module):
                 )
         self.prelude = prelude
         self.transition = transition
-        self.inject = nn.Linear(width, width, bias=False)
+        self.inject: nn.Linear = nn.Linear(width, width, bias=False)
         self.core = core
         self.coda = coda
         self.readout = readout
         self.grad_steps = grad_steps
         self.recompute = recompute
         self.width = width
-        self.vocabulary = prelude.embedding.num_embeddings
-        self.head_dim = _head_dim(width, prelude.blocks, core, coda.blocks)
+        self.vocabulary: int = prelude.embedding.num_embeddings
+        self.head_dim: int = _head_dim(width, prelude.blocks, core, coda.blocks)
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:

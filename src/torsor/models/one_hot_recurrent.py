@@ -41,8 +41,8 @@ class OneHotRecurrent(nn.Module, ABC):
         self.vocabulary = vocabulary
         self.hidden = hidden
         self.parts = parts
-        self.cell = cell(vocabulary, hidden, batch_first=True)
-        self.readout = nn.Linear(hidden, classes)
+        self.cell: nn.RNNBase = cell(vocabulary, hidden, batch_first=True)
+        self.readout: nn.Linear = nn.Linear(hidden, classes)
         self.reset_parameters(torch.Generator().manual_seed(seed))
 
     @final
@@ -80,7 +80,8 @@ class OneHotRecurrent(nn.Module, ABC):
         require_state(state, [(tokens.shape[0], self.hidden)] * self.parts, weight.dtype)
         inputs = one_hot(tokens.long(), self.vocabulary).to(weight.dtype)
         outputs, after = self._read(inputs, tuple(each[None] for each in state))
-        return self.readout(outputs), tuple(each[0] for each in after)
+        # under autocast they come in half precision; between two pieces they have the type of the parameters
+        return self.readout(outputs), tuple(each[0].to(weight.dtype) for each in after)
 
     @final
     def step(

@@ -68,12 +68,12 @@ class RotRNN(nn.Module):
         require_sizes(vocabulary=vocabulary, width=width, heads=heads, layers=layers, classes=classes)
         generator = torch.Generator().manual_seed(seed)
         self.vocabulary = vocabulary
-        self.dim = dim or width
-        self.embedding = nn.Embedding(vocabulary, width)
+        self.dim: int = dim or width
+        self.embedding: nn.Embedding = nn.Embedding(vocabulary, width)
         blocks = [block(width, self.dim, heads, generator=generator) for _ in range(layers)]
-        self.bidirectional = any(each.bidirectional for each in blocks)
-        self.blocks = nn.ModuleList(blocks)
-        self.readout = nn.Linear(width, classes)
+        self.bidirectional: bool = any(each.bidirectional for each in blocks)
+        self.blocks: nn.ModuleList = nn.ModuleList(blocks)
+        self.readout: nn.Linear = nn.Linear(width, classes)
         with torch.no_grad():
             self.embedding.weight.copy_(normal(1.0, vocabulary, width, generator=generator))
             self.readout.weight.copy_(normal(width**-0.5, classes, width, generator=generator))

@@ -50,8 +50,8 @@ class SnappedRNN(nn.Module):
     def __init__(self, moves: CodeMoves) -> None:
         super().__init__()
         self.moves = moves
-        self.vocabulary = moves.letters + 1
-        self.classes = moves.count
+        self.vocabulary: int = moves.letters + 1
+        self.classes: int = moves.count
 
     def initial_state(self, batch: int) -> Float[Tensor, "batch numbers"]:
         """The start, once for each sequence."""

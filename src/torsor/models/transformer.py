@@ -61,9 +61,9 @@ class Transformer(Attending):
         require_sizes(vocabulary=vocabulary, width=width, layers=layers, heads=heads)
         self.vocabulary = vocabulary
         self.width = width
-        self.embedding = nn.Linear(vocabulary, width)
-        self.blocks = nn.ModuleList([block(width, heads) for _ in range(layers)])
-        self.readout = nn.Linear(width, vocabulary)
+        self.embedding: nn.Linear = nn.Linear(vocabulary, width)
+        self.blocks: nn.ModuleList = nn.ModuleList([block(width, heads) for _ in range(layers)])
+        self.readout: nn.Linear = nn.Linear(width, vocabulary)
         self.reset_parameters(torch.Generator().manual_seed(seed))
 
     @torch.no_grad()

@@ -145,7 +145,7 @@ def _longer_than(depth: int, counts: list[int]) -> int:
     return bisect_left(counts, -depth, key=lambda count: -count)
 
 
-def _per_sequence_reference(
+def _per_sequence_reference(  # pyright: ignore[reportUnusedFunction] - what tests compare the fast form with
     step: Step, state: Tensor, steps: Tensor, grad_steps: int | None, given: Sequence[Tensor]
 ) -> Tensor:
     """The masked form: every sequence is computed to the largest depth, and frozen at its own."""

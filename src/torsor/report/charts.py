@@ -131,9 +131,15 @@ class Panel:
         heading: str = "",
         left: float = MARGIN_LEFT,
     ) -> None:
-        self.x, self.y, self.title, self.width, self.height = x, y, title, width, height
-        self.left, self.right = left, width - MARGIN_RIGHT
-        self.top, self.bottom = MARGIN_TOP, height - MARGIN_BOTTOM
+        self.x = x
+        self.y = y
+        self.title = title
+        self.width = width
+        self.height = height
+        self.left = left
+        self.right: float = width - MARGIN_RIGHT
+        self.top: float = MARGIN_TOP
+        self.bottom: float = height - MARGIN_BOTTOM
         self.shapes: list[Shape] = []
         self.texts: list[Words] = []
         self.keys: list[tuple[Point, Words]] = []

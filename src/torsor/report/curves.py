@@ -9,7 +9,7 @@ from torsor.report.charts import Axis, Panel, decades, doublings, linear, shares
 from torsor.report.figure import Figure
 from torsor.report.numbers import Series
 from torsor.report.rows import Row, mean
-from torsor.report.run import Depth, Geometry, Run, Update
+from torsor.report.run import Check, Depth, Geometry, Run, Update
 
 BINS = 120
 
@@ -84,7 +84,7 @@ def progress(rows: Sequence[Row]) -> Figure | None:
         for run in seeds if many else []:
             name = f"{row.label}, seed {run.seed}, joint"
             panel.line([(check.update, check.joint) for check in run.checks], f"thin {row.css}", name=name)
-        found: dict[int, list] = {}
+        found: dict[int, list[Check]] = {}
         for run in seeds:
             for check in run.checks:
                 found.setdefault(check.update, []).append(check)

@@ -34,7 +34,7 @@ def an_object(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def a_list(value: object) -> list:
+def a_list(value: object) -> list[object]:
     """A list, empty where it is none."""
     return value if isinstance(value, list) else []
 

@@ -1,7 +1,7 @@
 """The report page: run folders in, one HTML file out."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,8 +15,13 @@ from torsor.report.run import Run
 from torsor.report.texts import texts_of
 from torsor.report.tracking import tracked_of
 
+Watch = Callable[[int, int], object]
 
-def write_report(runs: Sequence[Path], path: Path, command: str) -> Path:
+
+def _nobody(_done: int, _of: int) -> None: ...
+
+
+def write_report(runs: Sequence[Path], path: Path, command: str, watch: Watch = _nobody) -> Path:
     """Write the report of training runs as one HTML file that needs no other file and no network.
 
     Equal run folders give equal bytes. Runs that differ in nothing but the seed are one row of the report: its numbers
@@ -26,6 +31,7 @@ def write_report(runs: Sequence[Path], path: Path, command: str) -> Path:
         runs: the folders that training runs wrote, at least one.
         path: the file to write; its folder is made where it is missing.
         command: the command line that asked for the report, printed on it.
+        watch: is told how many of the runs have been read, and how many there are.
 
     Returns:
         The path of the file.
@@ -36,7 +42,12 @@ def write_report(runs: Sequence[Path], path: Path, command: str) -> Path:
     """
     if not runs:
         raise ValueError("runs must hold at least one run folder, got none")
-    table = gather([read_run(Path(run)) for run in runs])
+    read: list[Run] = []
+    for run in runs:
+        watch(len(read), len(runs))
+        read.append(read_run(Path(run)))
+    watch(len(runs), len(runs))
+    table = gather(read)
     page = _page(table, command)
     # An earlier page stays until the new one is whole; two who write it at once have a file each.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")

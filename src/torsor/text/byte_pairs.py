@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, SupportsIndex, final
 
 import numpy as np
@@ -99,7 +99,7 @@ class _Understood:
             raise DataError(f"the package tokenizers does not take it: {' '.join(str(error).split())}") from error
 
 
-def tokenizers_package():
+def tokenizers_package() -> ModuleType:
     """The package tokenizers, or what to install.
 
     Raises:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from torsor.text.datasets import DataFile, DataSet, find_dataset
@@ -10,9 +11,15 @@ from torsor.text.writing import write_whole
 
 OFFLINE = ("TORSOR_OFFLINE", "HF_HUB_OFFLINE")
 _SECONDS = 30  # without a byte
+_CHUNK = 2**16
+
+Watch = Callable[[int, int], object]
 
 
-def fetch(name: str, from_path: Path | None = None, offline: bool = False) -> tuple[Path, ...]:
+def _nobody(_done: int, _of: int) -> None: ...
+
+
+def fetch(name: str, from_path: Path | None = None, offline: bool = False, watch: Watch = _nobody) -> tuple[Path, ...]:
     """Put the files of a data set into the folder of all data.
 
     Files that are there and right stay as they are. A file is written beside its place, and gets its
@@ -23,6 +30,7 @@ def fetch(name: str, from_path: Path | None = None, offline: bool = False) -> tu
         name: a name that ``torsor data list`` prints.
         from_path: a user's own copy: the file, or a folder that holds the files.
         offline: touch no network; so does ``TORSOR_OFFLINE=1`` or ``HF_HUB_OFFLINE=1`` in the environment.
+        watch: is told, as bytes come from the network, how many there are of all that the data set has.
 
     Returns:
         The files, in the order of the data set.
@@ -31,13 +39,18 @@ def fetch(name: str, from_path: Path | None = None, offline: bool = False) -> tu
         ValueError: when there is no such data set, its files cannot be had, or what was had is not right.
     """
     dataset = find_dataset(name)
+    whole, before = sum(file.bytes for file in dataset.files), 0
     for file in dataset.files:
+        start, before = before, before + file.bytes
         target = data_folder() / file.path
         with disk_errors(f"read {target}"):
             if target.exists():  # never replaced: it may be a user's own
                 require_right(target, file, "; remove it first")
                 continue
-        content = _download(dataset, file, offline) if from_path is None else _own(dataset, file, from_path)
+        if from_path is None:
+            content = _download(dataset, file, offline, lambda got, start=start: watch(start + got, whole))
+        else:
+            content = _own(dataset, file, from_path)
         write_whole(target, content)
     return path_of(name)
 
@@ -60,7 +73,7 @@ def _own(dataset: DataSet, file: DataFile, given: Path) -> bytes:
     raise DataError(f"there is no file {' or '.join(map(str, places))}")
 
 
-def _download(dataset: DataSet, file: DataFile, offline: bool) -> bytes:
+def _download(dataset: DataSet, file: DataFile, offline: bool, watch: Callable[[int], object]) -> bytes:
     own = f"with your own copy: torsor data fetch {dataset.name} --from PATH"
     forbidding = "--offline" if offline else next((each for each in OFFLINE if _is_set(each)), None)
     if forbidding:
@@ -68,13 +81,13 @@ def _download(dataset: DataSet, file: DataFile, offline: bool) -> bytes:
     reasons = []
     for url in file.urls:
         try:
-            return _read(url, file)
+            return _read(url, file, watch)
         except DataError as error:
             reasons.append(str(error))
     raise DataError(f"cannot fetch {dataset.name}: {'; '.join(reasons)}; {own}")
 
 
-def _read(url: str, file: DataFile) -> bytes:
+def _read(url: str, file: DataFile, watch: Callable[[int], object]) -> bytes:
     # Late, for it reads certificates and proxies; a few files of a few MB need no more than this.
     from http.client import HTTPException
     from urllib.request import urlopen
@@ -84,13 +97,18 @@ def _read(url: str, file: DataFile) -> bytes:
             # a redirection must not lead to where anybody on the way can answer
             if url.startswith("https://") and not response.geturl().startswith("https://"):
                 raise DataError(f"{url} leads to {response.geturl()}, which is not https")
-            content = response.read(file.bytes + 1)
+            content = bytearray()
+            watch(0)
+            # a byte more than there should be is enough to know that this is another file
+            while len(content) <= file.bytes and (more := response.read(min(_CHUNK, file.bytes + 1 - len(content)))):
+                content += more
+                watch(len(content))
     except (OSError, HTTPException) as error:
         raise DataError(f"{url}: {' '.join(str(error).split()) or type(error).__name__}") from error
     if len(content) > file.bytes:
         raise DataError(f"{url} must have {file.bytes} bytes, got more")
     require_equal(url, len(content), hashlib.sha256(content).hexdigest(), file)
-    return content
+    return bytes(content)
 
 
 def _is_set(variable: str) -> bool:

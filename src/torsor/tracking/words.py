@@ -112,7 +112,7 @@ class RandomNumbers:
         blocks = range(-(-words // _TOGETHER))
         # an array, since a list of counters would pass through floats
         counters = [np.array([0, block, update, stream], dtype=np.uint64) for block in blocks]
-        self.generators = [np.random.Philox(key=seed, counter=counter) for counter in counters]
+        self.generators: list[np.random.Philox] = [np.random.Philox(key=seed, counter=counter) for counter in counters]
 
     def next(self, positions: int) -> UInt64[np.ndarray, "positions words"]:
         """The numbers of the next positions."""

@@ -36,7 +36,7 @@ class Processes:
     def __init__(self, layout: Layout, devices: int, nodes: int = 1, accelerator: str = "cpu") -> None:
         self.layout = layout
         # Precision is left to the engine: Fabric would cast inputs and outputs, and knows of no float32 island.
-        self.fabric = Fabric(
+        self.fabric: Fabric = Fabric(
             accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=layout.strategy(devices * nodes)
         )
         self.fabric.launch()

@@ -81,8 +81,8 @@ class BlockConformal(Transition):
         self.dim = dim
         self.groups = groups
         self.pairing: Pairing = pairing
-        self.contraction = Contraction(groups, initial_scale)
-        self.frequency = nn.Parameter(frequencies(dim // 2, groups), requires_grad=not frozen)
+        self.contraction: Contraction = Contraction(groups, initial_scale)
+        self.frequency: nn.Parameter = nn.Parameter(frequencies(dim // 2, groups), requires_grad=not frozen)
         self.hold = hold
 
     def forward(self) -> ScaledRotation:

@@ -56,7 +56,7 @@ class BlockDecay(Transition):
             raise ValueError(f"dim, the width, must be a positive multiple of groups = {groups}, got {dim}")
         self.dim = dim
         self.groups = groups
-        self.contraction = Contraction(groups, initial_scale)
+        self.contraction: Contraction = Contraction(groups, initial_scale)
         self.hold = hold
 
     def forward(self) -> Diagonal:

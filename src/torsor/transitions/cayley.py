@@ -58,7 +58,7 @@ class Cayley(OrthogonalChart):
     ) -> None:
         super().__init__(dim, groups, initial_scale)
         require_spread(spread)
-        self.coordinates = nn.Parameter(random_skew_coordinates(groups, self.width, spread / 2, seed))
+        self.coordinates: nn.Parameter = nn.Parameter(random_skew_coordinates(groups, self.width, spread / 2, seed))
 
     def _orthogonal(self) -> Tensor:
         skew = skew_matrices(self.coordinates, self.groups, self.width)

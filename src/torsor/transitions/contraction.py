@@ -41,10 +41,10 @@ class Contraction(nn.Module):
         if not all(0 < scale < 1 for scale in scales):
             raise ValueError(f"initial_scale must lie strictly between 0 and 1, got {initial_scale}")
         self.groups = groups
-        self.log_rate = nn.Parameter(torch.zeros(groups, dtype=wide_dtype()))
+        self.log_rate: nn.Parameter = nn.Parameter(torch.zeros(groups, dtype=wide_dtype()))
         timestep = torch.tensor([-math.log(scale) for scale in scales], dtype=torch.float64)
         # softplus is undone in float64, so that the float32 parameter is the nearest one
-        self.raw_timestep = nn.Parameter((timestep + (-torch.expm1(-timestep)).log()).to(wide_dtype()))
+        self.raw_timestep: nn.Parameter = nn.Parameter((timestep + (-torch.expm1(-timestep)).log()).to(wide_dtype()))
 
     def timestep(self) -> Float[Tensor, "groups"]:
         r""":math:`\Delta_g`, positive, without unit."""

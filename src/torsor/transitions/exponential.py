@@ -57,7 +57,7 @@ class Exponential(OrthogonalChart):
     ) -> None:
         super().__init__(dim, groups, initial_scale)
         require_spread(spread)
-        self.coordinates = nn.Parameter(random_skew_coordinates(groups, self.width, spread, seed))
+        self.coordinates: nn.Parameter = nn.Parameter(random_skew_coordinates(groups, self.width, spread, seed))
 
     def _orthogonal(self) -> Tensor:
         return skew_exponential(skew_matrices(self.coordinates, self.groups, self.width))

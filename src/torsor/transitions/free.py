@@ -50,11 +50,11 @@ class Free(Transition):
             raise ValueError(f"dim, the width, must be at least 1, got {dim}")
         require_spread(spread)
         self.dim = dim
-        self.raw_timestep = Contraction(1, initial_scale).raw_timestep
+        self.raw_timestep: nn.Parameter = Contraction(1, initial_scale).raw_timestep
         generator = torch.Generator().manual_seed(seed)
         noise = torch.randn(dim, dim, generator=generator, dtype=torch.float64) * spread / math.sqrt(dim)
         matrix = initial_scale * (torch.eye(dim, dtype=torch.float64) + noise)
-        self.matrix = nn.Parameter(matrix.to(wide_dtype()))
+        self.matrix: nn.Parameter = nn.Parameter(matrix.to(wide_dtype()))
 
     def forward(self) -> Dense:
         return Dense(self.matrix.clone())  # a map is a value: it must not move with the parameter

@@ -71,7 +71,7 @@ class Householder(OrthogonalChart):
         first, second = drawn[:, : self.width // 2 * 2 : 2], drawn[:, 1::2]
         second.copy_(math.cos(spread / 2) * first + math.sin(spread / 2) * second)
         # At length 1 an update of AdamW, equal in every entry, turns Q about as far as in the other charts.
-        self.vectors = nn.Parameter((drawn / math.sqrt(self.width)).flatten().to(wide_dtype()))
+        self.vectors: nn.Parameter = nn.Parameter((drawn / math.sqrt(self.width)).flatten().to(wide_dtype()))
 
     def _orthogonal(self) -> Tensor:
         vectors = self.vectors.view(self.groups, self.width, self.width)

@@ -43,8 +43,8 @@ class OrthogonalChart(Transition, ABC):
             raise ValueError(f"dim, the width, must be groups = {groups} times a width of at least 2, got {dim}")
         self.dim = dim
         self.groups = groups
-        self.width = dim // groups
-        self.contraction = Contraction(groups, initial_scale)
+        self.width: int = dim // groups
+        self.contraction: Contraction = Contraction(groups, initial_scale)
 
     @abstractmethod
     def _orthogonal(self) -> Tensor: ...

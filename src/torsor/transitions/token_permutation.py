@@ -26,7 +26,7 @@ class TokenPermutation(InputTransition):
 
     def __init__(self, group: FiniteGroup, letters: tuple[int, ...]) -> None:
         super().__init__()
-        self.dim = group.order
+        self.dim: int = group.order
         columns = [torch.from_numpy(group.table[:, letter].copy()).long() for letter in letters]
         self.register_buffer("images", torch.stack([*columns, torch.arange(group.order)]), persistent=False)
         self.images: Tensor
