@@ -1,8 +1,9 @@
 """Train, evaluate and resume in a loop, and log memory and file handles as text.
 
 Every round trains a few hundred updates of one run in this process, breaks it off, goes on with it from its
-checkpoint, and scores it at the end; then a new run begins. ``python benchmarks/long_haul.py MINUTES FOLDER``
-prints a line a round; the last line says how much memory and how many handles grew over the second half.
+checkpoint, and scores it at the end; then a new run begins. ``python benchmarks/long_haul.py MINUTES FOLDER [LOG]``
+prints a line a round; the last line says how much memory and how many handles grew over the second half. A log is
+added to as it is printed; what is killed is begun again, since memory is constant only within one process.
 """
 
 import os
@@ -47,7 +48,16 @@ def one_round(number: int, folder: Path) -> None:
         updates.close()
 
 
-def main(minutes: float, folder: Path) -> None:
+def main(minutes: float, folder: Path, log: Path | None) -> None:
+    def say(line: str) -> None:
+        print(line, flush=True)
+        if log is not None:
+            with log.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    say(f"{minutes:g} minutes of {EXPERIMENT}, torch {torch.__version__}, one thread, process {os.getpid()}")
     torch.set_num_threads(1)
     keep_freed_memory()
     started = time.monotonic()
@@ -59,11 +69,11 @@ def main(minutes: float, folder: Path) -> None:
         shutil.rmtree(folder / "run")
         seen.append((memory(), handles()))
         spent = time.monotonic() - started
-        print(f"{spent:8.1f} s  round {number}  {seen[-1][0] / 2**20:8.1f} MiB  {seen[-1][1]} handles", flush=True)
+        say(f"{spent:8.1f} s  round {number}  {seen[-1][0] / 2**20:8.1f} MiB  {seen[-1][1]} handles")
     half = seen[min(KEPT, len(seen) // 2) :]
     grown = (half[-1][0] - half[0][0]) / 2**20
-    print(f"{len(seen)} rounds; over the last {len(half)}: {grown:+.1f} MiB, {half[-1][1] - half[0][1]:+d} handles")
+    say(f"{len(seen)} rounds; over the last {len(half)}: {grown:+.1f} MiB, {half[-1][1] - half[0][1]:+d} handles")
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), Path(sys.argv[2]))
+    main(float(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) > 3 else None)

@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from tolerances import FLOAT32, FLOAT64
+
 settings.register_profile(
     "deterministic",
     derandomize=True,
@@ -24,7 +26,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deterministic"))
 os.environ["TRITON_INTERPRET"] = "1"
 
 # One tolerance for each type, relative to the size of what is compared; no switch loosens it.
-TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
+TOLERANCE = {torch.float64: FLOAT64.bound, torch.float32: FLOAT32.bound}
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 
 from campaign_order import order
 from refusal import refused
+from torsor.cli import main
 from torsor.cli.paper_table import print_grid, print_markdown
 from torsor.cli.verify import verify_runs
 from torsor.experiments.provenance import provenances
@@ -43,6 +45,26 @@ def test_every_row_comes_out_again_from_its_checkpoint_to_the_last_digit(made, c
     assert len(lines) == 2
     assert all(" values are equal  " in line for line in lines)
     assert min(each.compared for each in verify(made)) > 20
+
+
+def test_a_program_reads_what_was_compared_of_every_run_and_what_differs(made, capsys):
+    path = next(iter(verify(made))).path / "evaluation.json"
+    good = path.read_bytes()
+    scores = json.loads(good)
+    scores["depths"][0]["token"] = 2.0
+    path.write_text(json.dumps(scores))
+    try:
+        with pytest.raises(ArithmeticError, match=r"^1 of 2 runs"):
+            verify_runs(made, None, as_json=True)
+    finally:
+        path.write_bytes(good)
+    told = json.loads(capsys.readouterr().out)
+    assert told["table"] == made.table.name
+    first, second = told["runs"]
+    assert (first["row"], first["seed"], first["path"]) == ("diagonal", 0, str(path.parent))
+    assert [line.partition(" ")[0] for line in first["differences"]] == ["depths[0].token"]
+    assert not second["differences"]
+    assert min(each["compared"] for each in (first, second)) > 20
 
 
 def test_a_number_that_was_changed_in_its_last_digit_is_found_and_its_row_named(made, capsys):
@@ -152,3 +174,74 @@ def test_a_run_goes_on_with_the_same_data_or_not_at_all(tmp_path):
     ):
         run()
     assert read_run(tmp_path / "run").status == "running"
+
+
+# As it is typed
+
+
+@pytest.fixture
+def typed(made, monkeypatch, capsys):
+    """What the command leaves with, and says, about the small table in place of the laptop's."""
+
+    def call(words: str, root: Path = made.root) -> tuple[int, str, str]:
+        small = lambda table, rows, scale, seeds, root, *_: replace(made, table=table, seeds=seeds, root=root)  # noqa: E731
+        monkeypatch.setattr("torsor.experiments.run_table.Order", small)
+        with pytest.raises(SystemExit) as ending:
+            main(["table", *words.split(), "--out", str(root)])
+        said = capsys.readouterr()
+        return ending.value.code or 0, said.out, said.err
+
+    return call
+
+
+def test_typed_it_says_of_every_run_that_its_numbers_come_out_again(typed, made):
+    rows = [row.label for row in made.rows]
+    code, out, err = typed("rotate-the-loop/a5 --verify")
+    assert (code, err) == (0, "")
+    for row, line in zip(rows, out.splitlines(), strict=True):
+        assert re.match(rf"{row}, seed 0: all \d+ values are equal  ", line), line
+    code, out, _ = typed("rotate-the-loop/a5 --verify --json")
+    told = json.loads(out)
+    assert code == 0
+    assert [(run["row"], run["differences"]) for run in told["runs"]] == [(row, []) for row in rows]
+
+
+def test_typed_it_leaves_with_1_and_one_line_where_a_number_differs(typed, made):
+    path = next(iter(verify(made))).path / "evaluation.json"
+    good = path.read_bytes()
+    scores = json.loads(good)
+    scores["depths"][0]["token"] += 1e-9
+    path.write_text(json.dumps(scores))
+    try:
+        code, out, err = typed("rotate-the-loop/a5 --verify")
+    finally:
+        path.write_bytes(good)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "1 of 2 runs do not come out again from their checkpoints" in err
+    assert "depths[0].token is stored as " in out
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("rotate-the-loop/a5 --verify", "has no finished run in .* to verify"),
+        ("rotate-the-loop/a6 --verify", "did you mean 'rotate-the-loop/a5'"),
+        ("--verify", "name a table: torsor table TABLE"),
+        ("rotate-the-loop/a5 --verify --threads 0", "threads must be at least 1, got 0"),
+        ("rotate-the-loop/a5 --verify twice", "twice"),
+        ("rotate-the-loop/a5 --verifi", "--verifi"),
+    ],
+)
+def test_typed_wrongly_it_is_refused_in_one_line(typed, tmp_path, words, line):
+    code, out, err = typed(words, tmp_path)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert re.search(line, err), err
+
+
+def test_the_help_of_a_table_says_what_verify_does(capsys):
+    with pytest.raises(SystemExit) as ending:
+        main(["table", "--help"])
+    assert not ending.value.code
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "--verify" in said
+    assert "compute the numbers of every finished run again from its checkpoint" in said

@@ -5,9 +5,10 @@ import torch
 
 from cases import MATRIX_GROUPS
 from closeness import assert_close
-from torsor.groups import Orthogonal, departure, polish
+from tolerances import DRIFT
+from torsor.groups import Orthogonal, departure, kept_near, polish
 from torsor.models import GroupRNN
-from torsor.models.group_rnn import POLISH_BEYOND
+from torsor.models.group_rnn import CHECK_EVERY, POLISH_BEYOND
 
 
 @pytest.fixture(params=MATRIX_GROUPS, ids=str)
@@ -53,6 +54,24 @@ def test_the_departure_is_the_largest_entry_of_what_the_gram_matrix_misses(group
     dense = off if len(group.shape) == 2 else torch.diag_embed(off)
     missed = dense.mH @ dense - torch.eye(group.dim)
     assert_close(departure(group, off), missed.abs().flatten(1).amax(1))
+
+
+@pytest.mark.long
+@torch.no_grad()
+def test_over_a_million_products_in_float32_a_polished_element_stays_within_the_bound_and_another_does_not(group):
+    steps, moves = 1_000_000, group.random((1000,), dtype=torch.float32).unbind(0)
+    state = group.random((2,), dtype=torch.float32)  # the first is kept near, the second never
+    largest = 0.0
+    for number in range(1, steps + 1):
+        state = group.compose(state, moves[number % len(moves)])
+        if number % CHECK_EVERY == 0:
+            largest = max(largest, departure(group, state[0]).item())
+            state = torch.cat([kept_near(group, state[:1], POLISH_BEYOND), state[1:]])
+    other = departure(group, state[1]).item()
+    print(f"{group}, {steps:,} products: {largest:.1e} at most polished, {other:.1e} at the end without")
+    assert largest < DRIFT.bound
+    assert state.isfinite().all()
+    assert other > 2 * largest or group.dim <= 2  # in a plane roundings cancel
 
 
 # The recurrent model.
