@@ -13,12 +13,14 @@ from torsor.bench.catalogue import CASES
 from torsor.bench.clock import take_turns
 from torsor.bench.depth_sampling import ALL
 from torsor.bench.depth_sampling import measure as depth_sampling
+from torsor.bench.floors import measure as floors
 from torsor.bench.harness import Case, compare, grown
 from torsor.bench.intervals import growth, interval_of_median
 from torsor.bench.jobs import JOBS, find_job, group_transformer_training, looped_training, streaming_tracking
 from torsor.bench.limits import Limits, cpu_name, measure_limits
 from torsor.bench.looped import training_update, useful_flops, word_model
 from torsor.bench.peak_memory import peak_bytes
+from torsor.bench.products import Product
 from torsor.bench.read_out import language_model, one_pass, passes
 from torsor.bench.training_memory import measure as training_memory
 from torsor.training.optimizer import adamw
@@ -221,6 +223,38 @@ def test_the_floors_of_the_jobs_follow_from_their_sizes():
     with pytest.raises(ValueError, match="there is no job 'x'; there are: looped, osmformer, streaming"):
         find_job("x")
     assert set(JOBS) == {"looped", "osmformer", "streaming"}
+
+
+def test_a_product_and_those_of_its_gradient_have_equal_operations_and_its_call_computes_it():
+    product = Product(2, 3, 5, batch=4)
+    assert product.operations == 2 * 4 * 2 * 3 * 5
+    assert product.backwards() == (product, Product(2, 5, 3, 4), Product(3, 2, 5, 4))
+    assert {each.operations for each in product.backwards()} == {product.operations}
+    assert torch.equal(product.make()(), torch.full((4, 2, 5), 3.0, dtype=torch.float32))
+    assert torch.equal(Product(2, 3, 5).make()(), torch.full((2, 5), 3.0, dtype=torch.float32))
+
+
+def test_the_reach_of_a_job_is_its_operations_at_the_rates_of_its_own_products(monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    rates = {}
+
+    def at_known_rates(products, rounds):
+        return rates.setdefault("known", {each: 1e6 * (1 + each.inner) for each in products})
+
+    monkeypatch.setattr("torsor.bench.floors._rates", at_known_rates)
+    sizes = {"looped": {"width": 8, "batch": 2, "length": 3, "steps": 2}}
+    sizes |= {"osmformer": {"width": 3, "batch": 2, "context": 3}}
+    sizes |= {"streaming": {"words": 2, "length": 8, "hidden": 4, "chunk": 4}}
+    content = floors(LIMITS, 1, sizes)
+    row = content["rows"][2]
+    own = streaming_tracking(**sizes["streaming"])
+    assert row["reach_seconds"] == pytest.approx(own.operations / 5e6)
+    assert row["over_reach"] == pytest.approx(row["seconds"] / row["reach_seconds"])
+    named = {part["name"]: part for part in content["parts"] if part["case"] == "osmformer"}
+    assert named["relative elements"]["rate_of_peak"] == pytest.approx(4e6 / LIMITS.gemm)
+    # equal operations at 4, 4 and 7 million in a second: the tangents of O(3) have 3 numbers, six tokens are read
+    assert named["mixings"]["reach_seconds"] == pytest.approx(named["mixings"]["operations"] / 3 * (2 / 4e6 + 1 / 7e6))
+    assert "reach_seconds" not in named["parameters, gradients and moments"]
 
 
 def test_every_case_runs_and_all_of_it_is_one_json(tmp_path, monkeypatch, capsys):

@@ -10,6 +10,7 @@ from torch import nn
 from torsor.bench.group_models import VOCABULARY, training_step
 from torsor.bench.intervals import Number
 from torsor.bench.looped import training_update, useful_flops, word_model
+from torsor.bench.products import Product
 from torsor.experiments.experiment import nearest
 from torsor.groups import Orthogonal, named
 from torsor.models import LSTM, GroupTransformer
@@ -32,11 +33,14 @@ class Part:
         name: what is counted.
         operations: floating-point operations.
         moved: bytes to or from memory.
+        products: that the operations consist of, for the most part and in these proportions; () where no product is
+            meant. Timed by themselves they say how fast the operations can be done at these sizes.
     """
 
     name: str
     operations: Number = 0
     moved: Number = 0
+    products: tuple[Product, ...] = ()
 
 
 @final
@@ -78,7 +82,11 @@ def looped_training(width: int = 128, batch: int = 64, length: int = 64, steps: 
     return Job(
         training_update(model, adamw(model, 1e-3), batch, length, lambda _: steps),
         (
-            Part("matrices and causal scores, once forward, twice backward", useful_flops(model, batch, length, steps)),
+            Part(
+                "matrices and causal scores, once forward, twice backward",
+                useful_flops(model, batch, length, steps),
+                products=Product(tokens, width, 4 * width).backwards() + Product(tokens, 4 * width, width).backwards(),
+            ),
             Part("parameters, gradients and moments", moved=PASSES_OF_A_PARAMETER * FLOAT * numbers),
             Part("the state of every loop, written and read", moved=2 * FLOAT * tokens * width * steps),
         ),
@@ -101,14 +109,27 @@ def group_transformer_training(width: int = 16, batch: int = 64, context: int = 
     exponential = (PRODUCTS_OF_AN_EXPONENTIAL + 1) * product
     attention = 2 * 2 * ambient * batch * context * (context + 1) // 2
     numbers, forward_and_backward = _numbers(model), 3
+    small = (Product(width, width, width, tokens),)
     return Job(
         training_step(model, model, batch, context),
         (
-            Part("exponentials and moves", forward_and_backward * layers * tokens * 2 * exponential),
-            Part("relative elements", forward_and_backward * layers * tokens * product),
-            Part("mixings", forward_and_backward * layers * tokens * 2 * 2 * tangent**2),
-            Part("causal scores and means", forward_and_backward * layers * attention),
-            Part("readout", forward_and_backward * tokens * 2 * ambient * VOCABULARY),
+            Part("exponentials and moves", forward_and_backward * layers * tokens * 2 * exponential, products=small),
+            Part("relative elements", forward_and_backward * layers * tokens * product, products=small),
+            Part(
+                "mixings",
+                forward_and_backward * layers * tokens * 2 * 2 * tangent**2,
+                products=Product(tokens, tangent, tangent).backwards(),
+            ),
+            Part(
+                "causal scores and means",
+                forward_and_backward * layers * attention,
+                products=Product(context, ambient, context, batch).backwards(),
+            ),
+            Part(
+                "readout",
+                forward_and_backward * tokens * 2 * ambient * VOCABULARY,
+                products=Product(tokens, ambient, VOCABULARY).backwards(),
+            ),
             Part("parameters, gradients and moments", moved=PASSES_OF_A_PARAMETER * FLOAT * numbers),
             Part("the state of every move, written and read", moved=2 * FLOAT * tokens * ambient * 2 * layers),
         ),
@@ -138,8 +159,10 @@ def streaming_tracking(words: int = 100, length: int = 2048, hidden: int = 64, c
     return Job(
         call,
         (
-            Part("the recurrent matrix", tokens * 2 * 4 * hidden**2),
-            Part("readout", tokens * 2 * hidden * task.classes),
+            Part("the recurrent matrix", tokens * 2 * 4 * hidden**2, products=(Product(words, hidden, 4 * hidden),)),
+            Part(
+                "readout", tokens * 2 * hidden * task.classes, products=(Product(words * chunk, hidden, task.classes),)
+            ),
             Part("tokens and answers, read", moved=2 * TOKEN * tokens),
             Part("logits, written and read", moved=2 * FLOAT * tokens * task.classes),
         ),

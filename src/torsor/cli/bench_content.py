@@ -77,15 +77,30 @@ def print_case(name: str, content: dict[str, Any]) -> None:
         if isinstance(difference, float):
             console.print(f"largest difference, {name_of_model}: {difference:.1e}")
     if "parts" in content:
-        table = Table("floor of", "part", "GFLOP", "MB", "share of floor", box=None, pad_edge=False)
+        table = Table(
+            "floor of",
+            "part",
+            "GFLOP",
+            "MB",
+            "share of floor",
+            "its products, of peak",
+            "reach",
+            box=None,
+            pad_edge=False,
+        )
         for row in content["parts"]:
             counts = (f"{row['operations'] / 1e9:.3f}", f"{row['moved'] / 1e6:.2f}")
-            table.add_row(row["case"], row["name"], *counts, f"{row['share_of_floor']:.3f}")
+            reach = (f"{row['rate_of_peak']:.2f}", _time(row["reach_seconds"])) if "reach_seconds" in row else ("", "")
+            table.add_row(row["case"], row["name"], *counts, f"{row['share_of_floor']:.3f}", *reach)
         console.print(table)
 
 
+BOUNDS = ("floor", "reach")  # of a main job: see torsor.bench.floors
+
+
 def _print_harness(rows: Sequence[dict[str, Any]]) -> None:
-    heads = ["case", "median", "interval", "of peak", "of bandwidth", "per second", "times as fast", "peak", "of floor"]
+    heads = ["case", "median", "interval", "of peak", "of bandwidth", "per second", "times as fast", "peak"]
+    heads += ["of floor", "of reach"]
     cells = [_harness_cells(row) for row in rows]
     kept = [column for column in range(len(heads)) if column < 2 or any(row[column] for row in cells)]
     table = Table(*(heads[column] for column in kept), box=None, pad_edge=False)
@@ -96,7 +111,6 @@ def _print_harness(rows: Sequence[dict[str, Any]]) -> None:
 
 def _harness_cells(row: dict[str, Any]) -> list[str]:
     low, high = row["seconds_interval"]
-    over = row.get("over_floor")
     return [
         row["case"],
         _time(row["seconds"]),
@@ -108,7 +122,10 @@ def _harness_cells(row: dict[str, Any]) -> list[str]:
         if "reference" in row
         else "",
         f"{row['peak_bytes'] / 1e6:.2f} MB" if "peak_bytes" in row else "",
-        "" if over is None else f"{over:.2f} times {_time(row['floor_seconds'])}",
+        *(
+            f"{row[f'over_{each}']:.2f} times {_time(row[f'{each}_seconds'])}" if f"over_{each}" in row else ""
+            for each in BOUNDS
+        ),
     ]
 
 
