@@ -99,8 +99,23 @@ def test_a_run_leaves_the_files_of_the_contract(trained):
 def test_the_same_command_on_a_finished_run_changes_nothing(trained, capsys):
     before = {each: each.read_bytes() for each in trained.rglob("*") if each.is_file()}
     assert run(f"{S3} {TINY} --out {trained}") == 0
-    assert "conformal, 2 groups, seed 0" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.startswith(f"finished earlier: {trained}, 12 updates; nothing was trained now\n")
+    assert "conformal, 2 groups, seed 0" in said
+    assert run(f"{S3} {TINY} --out {trained} --json") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["run"] == str(trained)
+    assert said.err.startswith("finished earlier: ")
     assert before == {each: each.read_bytes() for each in trained.rglob("*") if each.is_file()}
+
+
+def test_the_scores_of_a_finished_run_that_were_deleted_are_made_again_to_the_last_byte(trained, tmp_path, capsys):
+    folder = _copy(trained, tmp_path / "run")
+    before = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    (folder / "evaluation.json").unlink()
+    assert run(f"{S3} {TINY} --out {folder}") == 0
+    assert "nothing was trained now; its model was examined again\n" in capsys.readouterr().out
+    assert before == {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
 
 
 def test_measure_prints_defects_over_both_scopes_and_their_formulas(trained, capsys):
@@ -259,7 +274,13 @@ def _newer(folder: Path) -> None:
         (_altered, f"{S3} {TINY} --out {{run}}", "'arguments' must hold dict"),
         (_altered, "measure {run}", "'arguments' must hold dict"),
         (lambda folder: (folder / "run.json").unlink(), f"{S3} {TINY} --out {{run}}", "run.json"),
-        (lambda folder: (folder / "evaluation.json").unlink(), f"{S3} {TINY} --out {{run}}", "evaluation.json"),
+        (
+            _damage("evaluation.json", lambda b: b[:500]),
+            f"{S3} {TINY} --out {{run}}",
+            "evaluation.json is not JSON: ",
+        ),
+        (_damage("evaluation.json", lambda b: b[:500]), f"{S3} {TINY} --out {{run}}", "examines the model again"),
+        (_damage("evaluation.json", lambda _: b"[]"), f"{S3} {TINY} --json --out {{run}}", "; delete it, and "),
     ],
 )
 def test_a_folder_that_cannot_be_used_is_one_line_and_stays_as_it_is(damage, command, words, trained, tmp_path, capsys):
@@ -288,7 +309,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(SampledDepth, "forward", interrupted)
     assert run(f"{S3} {TINY} --out {tmp_path / 'run'}") == 130
     command = f"torsor {S3} {TINY} --out {tmp_path / 'run'}"
-    assert capsys.readouterr().err == f"torsor: interrupted; go on from where it stood with: {command}\n"
+    assert capsys.readouterr().err == f"torsor: interrupted; go on from its last checkpoint with: {command}\n"
 
 
 def test_sizes_that_no_memory_holds_are_one_line(tmp_path, capsys):

@@ -93,6 +93,7 @@ def test_the_command_prints_parameters_operations_memory_and_time(capsys, tmp_pa
     out = capsys.readouterr().out
     for words in ("parameters", "operations per token", "kept for the backward pass", "8 x NVIDIA H200", "fits in 141"):
         assert words in out
+    assert "This run's products are in float32, for which a GPU has a lower peak" in out
     assert run(f"plan rotate-the-loop/a5 {OPTIONS} --json") == 0
     alone = json.loads(capsys.readouterr().out)
     assert run(f"plan rotate-the-loop/a5 {OPTIONS} --json --gpus 4") == 0

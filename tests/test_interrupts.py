@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TRAIN = "train rotate-the-loop/s3 --width 16 --heads 2 --length 4 --words 20 --threads 1"
-GOES_ON, BEGINS_AGAIN = "go on from where it stood with", "nothing is kept of it; begin again with"
+GOES_ON, BEGINS_AGAIN = "go on from its last checkpoint with", "nothing is kept of it; begin again with"
 # Whoever runs the tests in the background has a shell that ignores Ctrl-C, and its children inherit that.
 PROGRAM = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from torsor.cli import main; main()"
 

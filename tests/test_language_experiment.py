@@ -158,6 +158,7 @@ def test_a_plan_needs_no_text_and_a_made_one_can_be_trained_on(tmp_path, capsys)
     assert run(f"plan {LANGUAGE} {sizes} --scale paper --json") == 0
     counted = json.loads(capsys.readouterr().out)
     assert counted["tokens"] >= 80 * counted["parameters"]
+    assert counted["products_in"] == "bfloat16"
     assert run(f"train {LANGUAGE} {OPTIONS} --text made --out {tmp_path / 'run'}") == 0
     content = json.loads((tmp_path / "run" / "evaluation.json").read_text())
     assert content["perplexity_by_depth"][0]["perplexity"] > 250  # nothing to learn: 299 symbols, equally likely
@@ -177,12 +178,17 @@ def test_the_text_of_a_table_s_runs_can_be_named(text, tmp_path, capsys):
         ("--text {text} --entries 100", "entries must be at least 259"),
         ("--text {text} --context 100000", "context must be less than"),
         ("--text {text} --parts 0", "parts must be at least 1, got 0"),
+        ("--text {empty}", "empty.txt must hold the text to learn from, it is empty"),
+        ("--text {short}", "short.txt has 19 characters, whose first 90 percent give "),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(options, words, text, tmp_path, capsys):
+    files = {name: text.with_name(f"{name}.txt") for name in ("empty", "short")}
+    files["empty"].write_text("")
+    files["short"].write_text("to be or not to be.")
     keep = {k: v for k, v in TINY.items() if f"--{k.replace('_', '-')}" not in options}
     typed = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in keep.items())
-    assert run(f"train {LANGUAGE} {typed} {options.format(text=text)} --out {tmp_path / 'run'}") == 2
+    assert run(f"train {LANGUAGE} {typed} {options.format(text=text, **files)} --out {tmp_path / 'run'}") == 2
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1

@@ -303,6 +303,16 @@ def test_two_seeds_are_told_one_by_one_and_no_interval_of_a_share_leaves_0_and_1
     assert row.joint(trained).half_width > 1
 
 
+def test_several_runs_of_one_seed_are_rows_of_their_own_and_no_seeds(tmp_path):
+    runs = [fake_run(tmp_path / name, label="it", seed=seed) for name, seed in {"first": 0, "again": 0, "other": 1}.items()]
+    rows = gather([read_run(run) for run in runs])
+    assert [[run.folder.name for run in row.runs] for row in rows] == [["first", "other"], ["again"]]
+    assert [row.label.rpartition("/")[2] for row in rows] == ["first", "again"]
+    page = report(tmp_path, *runs)
+    assert "mean of 3 seeds" not in page.text
+    assert f"{tmp_path / 'again'}" in page.text
+
+
 def test_runs_that_differ_in_more_than_the_seed_are_never_averaged(tmp_path):
     narrow = fake_run(tmp_path / "a-0", label="diagonal")
     wide = fake_run(tmp_path / "a-1", label="diagonal", seed=1)

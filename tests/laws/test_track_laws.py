@@ -114,14 +114,18 @@ def test_words_of_chosen_lengths_are_those_of_the_multiples():
             Suite(S3, at_lengths=lengths)
 
 
-@pytest.mark.parametrize("kind", ["chunked", "step", "both", "callable"])
+@pytest.mark.parametrize("kind", ["chunked", "step", "module that only steps", "both", "callable"])
 def test_every_way_of_asking_one_model_gives_the_same(kind):
     model = lstm()
 
     class OneByOne:
         step = staticmethod(model.step)
 
-    asked = {"chunked": Chunked(model, 4), "step": OneByOne(), "both": model, "callable": lambda tokens: model(tokens)}
+    class Stepping(nn.Module):
+        step = staticmethod(model.step)
+
+    asked = {"module that only steps": Stepping()}
+    asked |= {"chunked": Chunked(model, 4), "step": OneByOne(), "both": model, "callable": lambda tokens: model(tokens)}
     subject = subject_of(asked[kind], "it", S3.vocabulary)
     assert len(set(model(S3.evaluation(15).tokens)[0].argmax(-1).flatten().tolist())) > 3
     suite, stream = Suite(S3, (1, 2), 15), None if kind == "callable" else Stream(S3, 50, 15)

@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         typed = list(sys.argv[1:] if arguments is None else arguments)
         resumes = any(typed[: len(words)] == words for words in RESUMABLE)
-        how = "go on from where it stood with" if resumes else "nothing is kept of it; begin again with"
+        how = "go on from its last checkpoint with" if resumes else "nothing is kept of it; begin again with"
         _leave(f"interrupted; {how}: {shlex.join(['torsor', *typed])}", INTERRUPTED)
     raise SystemExit(0)
 

@@ -54,6 +54,7 @@ def _plan(experiment: Experiment, given: dict[str, Any]) -> None:
         "gpu": accelerator.name,
         "gpus": common["gpus"],
         "share_of_peak": SHARE_OF_PEAK,
+        "products_in": "float32" if study.engine.autocast is None else "bfloat16",
         "seconds": seconds,
         "bytes_per_gpu": held,
         "fits": held < accelerator.memory,
@@ -67,6 +68,8 @@ def _plan(experiment: Experiment, given: dict[str, Any]) -> None:
     fits = "fits in" if content["fits"] else "DOES NOT FIT IN"
     print(f"\n{held / 1e9:.2f} GB on each {fits} {accelerator.memory / 1e9:.0f} GB, without what lives for a moment.")
     print(f"The time assumes {SHARE_OF_PEAK:.0%} of the data sheet's bfloat16 peak; only matrix products are counted.")
+    if content["products_in"] == "float32":
+        print("This run's products are in float32, for which a GPU has a lower peak: it will take longer than that.")
 
 
 def _lines(content: dict[str, Any]) -> list[tuple[str, str]]:

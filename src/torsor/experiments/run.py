@@ -75,7 +75,7 @@ def carry_out(
 
     The same call on the same folder goes on where a killed run stood and ends with the same
     parameters and the same ``metrics.jsonl``, to the last bit, as one that nobody killed; on a
-    finished run it does nothing.
+    finished run it does nothing, but for an ``evaluation.json`` that is gone: one process makes it again.
 
     Args:
         experiment: what is run.
@@ -125,6 +125,9 @@ def carry_out(
 
     with SharedRun(engine, opening) as folder:
         if folder.finished:
+            if engine.processes == 1 and not (path / EVALUATION).exists():
+                folder.restore(TrainState(study.model, study.optimizer))
+                folder.replace_json(EVALUATION, examine(study, path, study.plan.updates, "scoring"))
             return
         untrained = None if study.transition is None else geometry(study.transition)
         state = TrainState(study.model, study.optimizer)
@@ -195,6 +198,21 @@ def glances(path: Path) -> list[tuple[int, dict[str, Any]]]:
     return [(line["update"], line["evaluation"]) for line in lines if "evaluation" in line]
 
 
+def examine(study: Study, path: Path, update: int, what: str) -> dict[str, Any]:
+    """The scores of a finished run once more, from its weights and from what its log says of its glances.
+
+    Args:
+        study: of the run, its model with the weights of the last checkpoint.
+        path: the run folder.
+        update: of that checkpoint.
+        what: is told to go on, for whoever listens.
+    """
+    if isinstance(study.examination, RecallingExamination):
+        study.examination.recall(glances(path))
+    with telling_tokens(study.model, study.examination.tokens, what):
+        return study.examination.evaluate(study.model, update)
+
+
 def measure(path: Path) -> dict[str, Any]:
     """The geometry of a run's transition as its last checkpoint has it, beside that of the untrained one.
 
@@ -246,7 +264,7 @@ def load(path: Path | str) -> Study:
         path: a run folder; the run may be going on.
 
     Returns:
-        The study: ``model``, ``transition``, ``task`` and the rest.
+        The study: ``model``, in training mode as any module that was just built, ``transition``, ``task`` and the rest.
 
     Raises:
         RunFolderError: when the folder is no run folder or its checkpoint cannot be read.

@@ -121,12 +121,15 @@ def mean(values: Sequence[float | None]) -> Mean | None:
 def gather(runs: Sequence[Run]) -> tuple[Row, ...]:
     """Gather runs that differ in nothing but the seed, in the order in which the settings first appear.
 
-    Runs of one setting that were scored on other data, or by another protocol, are rows of their own.
+    Runs of one setting that were scored on other data, or by another protocol, are rows of their own, and so are
+    several runs of one seed: they are no seeds to take a mean over.
     """
     gathered: dict[str, list[Run]] = {}
     for run in runs:
         gathered.setdefault(json.dumps([run.experiment, run.label, _setting(run)], sort_keys=True), []).append(run)
-    settings = [alike for setting in gathered.values() for alike in _examined_alike(setting)]
+    settings = [
+        once for setting in gathered.values() for alike in _examined_alike(setting) for once in _each_seed_once(alike)
+    ]
     names = [setting[0].label for setting in settings]
     found = []
     for index, setting in enumerate(settings):
@@ -147,6 +150,19 @@ def _examined_alike(runs: list[Run]) -> list[list[Run]]:
     return [[*first, *(run for run in runs if not run.text_scores)], *others]
 
 
+def _each_seed_once(runs: list[Run]) -> list[list[Run]]:
+    """Runs of one setting, parted so that no two of a part have one seed."""
+    parts: list[list[Run]] = []
+    for run in runs:
+        free = (part for part in parts if all(other.seed != run.seed for other in part))
+        part = next(free, None)
+        if part is None:
+            parts.append([run])
+        else:
+            part.append(run)
+    return parts
+
+
 def _setting(run: Run) -> dict[str, object]:
     # a foreign model has no arguments: its folder tells it from another of its name
     own = {"folder": str(run.folder)} if run.foreign else run.arguments
@@ -160,7 +176,11 @@ def _difference(run: Run, twins: list[Run]) -> str:
     names = sorted({name for one in everything for name in one})
     different = [name for name in names if any(one.get(name) != own.get(name) for one in everything)]
     said = "".join(f", {name} {own[name]}" if name in own else f", no {name}" for name in different)
-    return said + _other_data(run, twins)
+    said += _other_data(run, twins)
+    same = [twin for twin in twins if _setting(twin) == _setting(run) and twin.experiment == run.experiment]
+    if not said and len(same) > 1:  # a run beside another of its seed
+        said = f", {run.folder}"
+    return said
 
 
 def _other_data(run: Run, twins: list[Run]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, final, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from torsor.tracking.answers import Model, asked
 from torsor.tracking.reading import Chunked, Step, asked_to_read, has_words_first, read
@@ -72,14 +72,20 @@ def subject_of(model: object, name: str, vocabulary: int, device: torch.device |
     """
     if isinstance(model, Chunked):
         return read_on_subject(name, None, model, vocabulary, device)
+    answers = callable(model) and not _without_forward(model)
     if isinstance(model, Recurrent):
-        return read_on_subject(name, model if callable(model) else None, model.step, vocabulary, device)
-    if callable(model):
+        return read_on_subject(name, model if answers else None, model.step, vocabulary, device)
+    if answers:
         return Subject(name, model, vectors=partial(logits_after, model), vectors_are="logits")
     raise ValueError(
         f"{name} must give a callable tokens -> logits, a torsor.tracking.Chunked, or an object with "
         f"step(tokens, state), got a {type(model).__name__}"
     )
+
+
+def _without_forward(model: object) -> bool:
+    """Whether it is a module that cannot be called, though Python takes every module for a callable."""
+    return isinstance(model, nn.Module) and type(model).forward is nn.Module.forward
 
 
 def read_on_subject(

@@ -3,6 +3,7 @@ from .base import Transition as Transition
 from .block_conformal import BlockConformal as BlockConformal
 from .block_decay import BlockDecay as BlockDecay
 from .cayley import Cayley as Cayley
+from .contraction import Contraction as Contraction
 from .exponential import Exponential as Exponential
 from .free import Free as Free
 from .frequency import Geometric as Geometric
