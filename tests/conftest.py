@@ -40,6 +40,12 @@ def strict_numerics():
 
 
 @pytest.fixture(autouse=True)
+def no_line_on_a_slow_machine(monkeypatch):
+    """What a command says while one waits depends on the clock; a test of that sets the clock itself."""
+    monkeypatch.setattr("torsor.cli.shown_left.PATIENCE", 3600.0)
+
+
+@pytest.fixture(autouse=True)
 def no_network(monkeypatch):
     """A test that reaches for the network fails at once."""
 

@@ -109,6 +109,15 @@ def test_the_same_command_on_a_finished_run_changes_nothing(trained, capsys):
     assert before == {each: each.read_bytes() for each in trained.rglob("*") if each.is_file()}
 
 
+def test_another_number_of_threads_than_a_run_began_with_is_told(trained, capsys):
+    begun = json.loads((trained / "run.json").read_text())["threads"]
+    typed = 1 if begun != 1 else 2
+    for number, told in ((begun, False), (typed, True)):
+        assert run(f"{S3} {TINY} --out {trained} --threads {number}") == 0
+        said = f"torsor: {trained} began with --threads {begun}, not {number}: from here on last bits may differ\n"
+        assert (said in capsys.readouterr().err) == told
+
+
 def test_the_scores_of_a_finished_run_that_were_deleted_are_made_again_to_the_last_byte(trained, tmp_path, capsys):
     folder = _copy(trained, tmp_path / "run")
     before = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
@@ -142,6 +151,16 @@ def test_report_writes_one_page(trained, tmp_path, capsys):
     assert run(f"report {trained} --out {page}") == 0
     assert str(page) in capsys.readouterr().out
     assert "conformal, 2 groups" in page.read_text()
+
+
+def test_a_report_of_a_truncated_log_is_written_and_says_so_on_stderr(trained, tmp_path, capsys):
+    folder = _copy(trained, tmp_path / "run")
+    log = folder / "metrics.jsonl"
+    log.write_bytes(log.read_bytes()[:-10])
+    assert run(f"report {folder}") == 0
+    captured = capsys.readouterr()
+    assert captured.err == f"torsor: {folder}: metrics.jsonl is truncated: it ends at update 11 of 12\n"
+    assert "truncated: it ends at update 11 of 12" in (folder / "report.html").read_text()
 
 
 def test_doctor_finds_a_working_installation(capsys):

@@ -119,7 +119,7 @@ def test_a_character_model_and_a_word_problem_are_exported_too(runs, tmp_path):
     assert tokenizer("to be or")["input_ids"] == tokens[0].tolist()
     assert torch.equal(model(tokens).logits, logits_of(study.model.eval(), tokens))
     assert (tmp_path / "characters" / "modeling_torsor.py").is_file()
-    assert run(f"export {runs / 'words'} --to hf") == 0
+    assert run(f"export {runs / 'words'}") == 0  # hf is what there is
     model = transformers.AutoModelForTokenClassification.from_pretrained(runs / "words" / "hf")
     study = load(runs / "words")
     tokens = study.task.batch(0, 3).tokens
@@ -182,8 +182,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(runs, tmp_path, capsys):
         (folder / "run.json").write_text(json.dumps(described | change))
     before = snapshot(tmp_path)
     for command, words in (
-        ("export --to hf", "name a run folder: torsor export RUN --to hf"),
-        (f"export {runs / 'words'}", "--to"),
+        ("export --to hf", "name a run folder: torsor export RUN"),
         (f"export {runs / 'words'} --to onnx", "onnx"),
         (f"export {tmp_path / 'none'} --to hf", "is no run folder: it has no run.json"),
         (f"export {unfinished} --to hf", "must hold a finished run, it is running: go on with its own command first"),

@@ -589,6 +589,12 @@ def test_a_folder_that_does_not_fit_is_refused_in_one_line(change, message, tmp_
         from_hugging_face(tmp_path / "nowhere")
 
 
+def test_a_run_s_folder_is_refused_with_the_command_that_exports_it(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    with refused(f"{tmp_path} is a run, no exported model: torsor export {tmp_path} first, then read {tmp_path}/hf"):
+        from_hugging_face(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -304,7 +304,9 @@ def test_two_seeds_are_told_one_by_one_and_no_interval_of_a_share_leaves_0_and_1
 
 
 def test_several_runs_of_one_seed_are_rows_of_their_own_and_no_seeds(tmp_path):
-    runs = [fake_run(tmp_path / name, label="it", seed=seed) for name, seed in {"first": 0, "again": 0, "other": 1}.items()]
+    runs = [
+        fake_run(tmp_path / name, label="it", seed=seed) for name, seed in {"first": 0, "again": 0, "other": 1}.items()
+    ]
     rows = gather([read_run(run) for run in runs])
     assert [[run.folder.name for run in row.runs] for row in rows] == [["first", "other"], ["again"]]
     assert [row.label.rpartition("/")[2] for row in rows] == ["first", "again"]
@@ -394,6 +396,24 @@ def test_half_a_line_is_forgiven_at_the_end_of_a_record_and_nowhere_else(tmp_pat
     (pair[0] / "metrics.jsonl").write_text('{"update": 61, "lo\n' + whole)
     with pytest.raises(ValueError, match=r"metrics\.jsonl must hold one JSON object a line, got at line 1"):
         report(tmp_path, *pair)
+
+
+def test_a_log_that_ends_before_its_checkpoint_is_told_and_one_that_goes_beyond_it_is_not(tmp_path, pair):
+    told = []
+    edit(pair[0], "run.json", lambda about: about.update(checkpoint={"update": 60, "files": {}}))
+    whole = (pair[0] / "metrics.jsonl").read_text()
+    for more in ("", '{"update": 61, "loss": 1.0}\n', '{"update": 61, "lo'):
+        (pair[0] / "metrics.jsonl").write_text(whole + more)
+        write_report(pair, tmp_path / "report.html", COMMAND, warn=told.append)
+        assert "truncated" not in Page(tmp_path / "report.html").text
+    assert not told
+    lines = whole.splitlines(keepends=True)
+    kept = next(number for number, line in enumerate(lines) if json.loads(line)["update"] == 50)
+    (pair[0] / "metrics.jsonl").write_text("".join(lines[:kept]) + lines[kept][:20])
+    write_report(pair, tmp_path / "report.html", COMMAND, warn=told.append)
+    said = "metrics.jsonl is truncated: it ends at update 49 of 60"
+    assert told == [f"{pair[0]}: {said}"]
+    assert Page(tmp_path / "report.html").text.count(said) == 2  # in the table, and beside the status
 
 
 @pytest.mark.parametrize(("gap", "verdict"), [(0.5, "do not overlap"), (0.01, "overlap")])

@@ -231,6 +231,19 @@ def test_a_model_of_a_user_is_examined_and_its_folder_is_a_page(models, capsys):
     assert "Tracking of S3 from all its elements" in page
 
 
+def test_what_is_kept_in_no_file_is_said_with_the_option_that_keeps_it(models, capsys):
+    before = sorted(each.name for each in models.iterdir() if each.name != "__pycache__")
+    command = "track --model users_models:right --group S3 --alphabet all --words 20 --lengths 4 --threads 1"
+    said = "\nno file was written; --out FOLDER keeps this, and torsor report FOLDER makes a page of it\n"
+    assert run(command) == 0
+    assert capsys.readouterr().out.endswith(said)
+    assert sorted(each.name for each in models.iterdir() if each.name != "__pycache__") == before
+    assert run(f"{command} --out kept") == 0
+    assert said not in capsys.readouterr().out
+    assert run(f"{command} --json") == 0
+    assert json.loads(capsys.readouterr().out)
+
+
 def test_a_chunked_model_of_a_user_is_read_on(models, capsys):
     command = "track --model users_models:counting --group S3 --alphabet all --words 20 --lengths 4 --threads 1"
     assert run(f"{command} --stream 64") == 0

@@ -35,10 +35,11 @@ def demo(
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")
     from torsor.cli.progress import follow
-    from torsor.cli.tables import label, print_geometry, print_scores, read_json
+    from torsor.cli.tables import label, print_geometry, print_scores
     from torsor.cli.train import typed_command
     from torsor.experiments.catalogue import find
     from torsor.experiments.machine import prepare_machine
+    from torsor.experiments.reading import trained_geometry
     from torsor.experiments.run import carry_out
     from torsor.report import write_report
 
@@ -57,5 +58,5 @@ def demo(
         return
     print_scores(runs)
     print()
-    print_geometry([(label(run), read_json(run / "geometry.json")) for run in runs])
+    print_geometry([(label(run), trained_geometry(run)) for run in runs])
     print(f"\nreport: {page.resolve()}")

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from torsor.cli.whole import strict
-from torsor.experiments.catalogue import EXPERIMENTS
-from torsor.experiments.experiment import Experiment, nearest
+from torsor.experiments.catalogue import EXPERIMENTS, find
+from torsor.experiments.experiment import Experiment
 
 
 def experiments_app(
@@ -26,10 +26,11 @@ def experiments_app(
     for experiment in EXPERIMENTS.values():
         app.command(_command(experiment, do, common), name=experiment.name)
 
-    def unknown(*names: Annotated[str, Parameter(show=False)]) -> None:
-        if not names:
+    # Options are taken too: where the name is wrong, it is the name that is at fault.
+    def unknown(*names: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]) -> None:
+        if not names or names[0].startswith("-"):
             raise ValueError(f"name an experiment: torsor {name} EXPERIMENT; there are: {', '.join(EXPERIMENTS)}")
-        raise ValueError(f"there is no experiment {names[0]!r}{nearest(names[0], EXPERIMENTS)}")
+        find(names[0])
 
     unknown.__doc__ = summary
     app.default(unknown)

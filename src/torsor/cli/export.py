@@ -13,7 +13,7 @@ def export(
     run: Path | None = None,
     /,
     *,
-    to: Literal["hf"],
+    to: Literal["hf"] = "hf",
     out: Path | None = None,
     self_contained: bool = False,
     as_json: JsonFlag = False,
@@ -31,7 +31,7 @@ def export(
         ValueError: when no run is named.
     """
     if run is None:
-        raise ValueError("name a run folder: torsor export RUN --to hf")
+        raise ValueError("name a run folder: torsor export RUN")
     require_run(run)
     from torsor.experiments.finished_run import finished_run
     from torsor.interop import PlainCharacters, to_hugging_face

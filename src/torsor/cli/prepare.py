@@ -35,9 +35,9 @@ SAMPLE = "sample-10BT"  # of either, the smallest that is large enough for most
 
 
 def prepare(
+    source: str = "",
     *,
-    source: str,
-    out: Path,
+    out: Path | None = None,
     tokenizer: str = "",
     train_tokenizer: int | None = None,
     validation: float = 0.0,
@@ -76,13 +76,21 @@ def prepare(
     Raises:
         ValueError: when an argument is wrong, the source cannot be read or the disk refuses.
     """
+    if not source:
+        named = ", ".join(NAMED)
+        raise ValueError(
+            f"name what to read: --source FILE or FOLDER of .parquet, .jsonl or .txt, {named}, or {HUB}OWNER/NAME"
+        )
     if validation and validation_source:
         raise ValueError("hold out a share with --validation or name documents with --validation-source, not both")
     if separator is not None:
         separator = separator.replace(r"\n", "\n")  # which few shells let a user type
     hub = HubDocuments("", subset, split, field, revision, patience)
+    read = _source(source, field, separator, hub)
+    if out is None:
+        raise ValueError("name the folder to fill: --out FOLDER")
     preparation = Preparation(
-        _source(source, field, separator, hub),
+        read,
         _tokenizer(tokenizer, train_tokenizer),
         _source(validation_source, field, separator, hub) if validation_source else validation,
         documents,

@@ -1,6 +1,7 @@
 """``torsor report``: one page about one or several runs."""
 
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +27,10 @@ def report(*runs: Path, out: Path | None = None, as_json: JsonFlag = False) -> N
     if not runs:
         raise ValueError("name at least one run folder: torsor report RUN...")
     path = out or (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
+    warnings: list[str] = []
     with shown_waiting("drawing the page"):
-        page = write_report(runs, path, command=typed_command(), watch=partial(tell, "reading runs"))
+        watch = partial(tell, "reading runs")
+        page = write_report(runs, path, command=typed_command(), watch=watch, warn=warnings.append)
+    for each in warnings:
+        print(f"torsor: {each}", file=sys.stderr)
     print(json.dumps({"report": str(page.resolve())}) if as_json else f"report: {page.resolve()}")

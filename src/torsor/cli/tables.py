@@ -1,6 +1,5 @@
 """The tables that commands print, from the files of run folders."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,19 +8,9 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from torsor.cli.consoles import wide_console
+from torsor.experiments.reading import description, evaluation
 
 JsonFlag = Annotated[bool, Parameter(name="--json", negative=())]
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file of a run folder.
-
-    Raises:
-        ValueError: when it is not there; the run has not ended.
-    """
-    if not path.is_file():
-        raise ValueError(f"{path} is not there: the run has not ended; torsor train with the same arguments goes on")
-    return json.loads(path.read_text())
 
 
 def print_scores(runs: Sequence[Path]) -> None:
@@ -30,7 +19,7 @@ def print_scores(runs: Sequence[Path]) -> None:
     Args:
         runs: finished run folders.
     """
-    content = read_json(runs[0] / "evaluation.json")
+    content = evaluation(runs[0])
     if "depths" in content:
         _print_accuracies(runs)
     elif "perplexity_by_depth" in content:
@@ -48,7 +37,7 @@ def _print_perplexities(runs: Sequence[Path]) -> None:
     table = Table("run", "loops", "perplexity", "bits per byte", "labels", "LAMBADA", "95 %", box=None, pad_edge=False)
     content = {}
     for run in runs:
-        content = read_json(run / "evaluation.json")
+        content = evaluation(run)
         last = {each["steps"]: each for each in content["lambada_by_depth"]}
         name = label(run)
         for depth in content["perplexity_by_depth"]:
@@ -76,7 +65,7 @@ def _print_bits(runs: Sequence[Path]) -> None:
     """Bits per character of each run on validation and test text."""
     table = Table("run", "parameters", "text", "bits per character", "characters", box=None, pad_edge=False)
     for run in runs:
-        content = read_json(run / "evaluation.json")
+        content = evaluation(run)
         name, parameters = label(run), _parameters(run)
         for part in ("validation", "test"):
             if part in content:
@@ -86,7 +75,7 @@ def _print_bits(runs: Sequence[Path]) -> None:
                 name = parameters = ""
     console = wide_console()
     console.print(table)
-    text = read_json(runs[0] / "evaluation.json")["text"]
+    text = evaluation(runs[0])["text"]
     console.print(f"{text['name']}, split {text['split']}, sha256 {text['sha256']}", soft_wrap=True)
 
 
@@ -94,7 +83,7 @@ def _print_accuracies(runs: Sequence[Path]) -> None:
     """Accuracies of each run at every depth it was scored at, the joint one with its interval over words."""
     table = Table("run", "loops", "joint", "95 %", "last", "token", "cond. (of)", box=None, pad_edge=False)
     for run in runs:
-        content = read_json(run / "evaluation.json")
+        content = evaluation(run)
         name = label(run)
         for depth in content["depths"]:
             low, high = depth["joint_interval"]
@@ -121,7 +110,7 @@ def _print_lengths(runs: Sequence[Path]) -> None:
         "run", "parameters", "letters", "accuracy", "last", "joint", "95 %", "words", box=None, pad_edge=False
     )
     for run in runs:
-        content = read_json(run / "evaluation.json")
+        content = evaluation(run)
         name, parameters = label(run), _parameters(run)
         for scores in (*content["lengths"], *([content["stream"]] if "stream" in content else [])):
             low, high = scores["joint_interval"]
@@ -142,7 +131,7 @@ def _print_lengths(runs: Sequence[Path]) -> None:
         "accuracy: over all positions; joint: every position right; 95 %: of joint, over words (Clopper-Pearson)"
     )
     for run in runs:
-        closure = read_json(run / "evaluation.json").get("closure")
+        closure = evaluation(run).get("closure")
         if closure is not None:
             tried = f"{closure['states']:,} states, {closure['transitions']:,} transitions tried"
             console.print(f"{label(run)}, words of every length: {closure['verdict']} ({tried})", soft_wrap=True)
@@ -154,7 +143,7 @@ def _print_expressions(runs: Sequence[Path]) -> None:
     table = Table(*heads, box=None, pad_edge=False)
     for run in runs:
         name, parameters = label(run), _parameters(run)
-        for part, scores in read_json(run / "evaluation.json")["expressions"].items():
+        for part, scores in evaluation(run)["expressions"].items():
             numbers = (f"{scores[key]:.3f}" for key in ("balanced", "first_operator", "commonest"))
             interval = "-".join(f"{end:.3f}" for end in scores["interval"])
             table.add_row(name, parameters, part, f"{scores['accuracy']:.3f}", interval, *numbers)
@@ -186,12 +175,12 @@ def print_geometry(runs: Sequence[tuple[str, dict[str, Any]]]) -> None:
 
 def label(run: Path) -> str:
     """The run's row name and its seed."""
-    described = read_json(run / "run.json")
-    return f"{described['about']['label']}, seed {described['seed']}"
+    described = description(run)
+    return f"{described.about['label']}, seed {described.seed}"
 
 
 def _parameters(run: Path) -> str:
-    return f"{read_json(run / 'run.json')['about']['parameters']:,}"
+    return f"{description(run).about['parameters']:,}"
 
 
 def _spread(number: dict[str, float]) -> str:

@@ -100,5 +100,7 @@ def track(
         print(json.dumps(tracked.to_json()))
         return
     print_tracked(tracked)
-    if saved is not None:
+    if saved is None:
+        print("\nno file was written; --out FOLDER keeps this, and torsor report FOLDER makes a page of it")
+    else:
         print(f"\nfiles:        {saved} and its tables\na page of it: torsor report {folder}")

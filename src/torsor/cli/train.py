@@ -61,14 +61,20 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
     common = {name: given.pop(name, p.default) for name, p in inspect.signature(_common).parameters.items()}
     arguments = experiment.arguments(scale=common["scale"], **given)  # what it refuses needs no torch
     from torsor.cli.progress import follow
-    from torsor.cli.tables import print_scores, read_json
+    from torsor.cli.tables import print_scores
     from torsor.experiments.machine import prepare_machine
+    from torsor.experiments.reading import evaluation
     from torsor.experiments.run import carry_out, default_path
     from torsor.experiments.together import join
 
     path = common["out"] or default_path(experiment.name, arguments["seed"])
     processes = join(common["devices"], common["nodes"], common["strategy"], common["device"])
-    prepare_machine(common["threads"], path)
+    begun = prepare_machine(common["threads"], path)
+    if begun is not None and (processes is None or processes.number == 0):
+        said = f"{path} began with --threads {begun}, not {common['threads']}: from here on last bits may differ"
+        print(f"torsor: {said}", file=sys.stderr)
+    earlier = _finished_at(path)
+    scored = (path / "evaluation.json").exists()
     records = carry_out(
         experiment,
         arguments,
@@ -85,8 +91,11 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
         _follow_together(records, path, processes)
         if processes.number:
             return path
+    scores = evaluation(path)  # a damaged one is refused before anything is said
+    if earlier is not None:
+        _tell_finished(path, earlier, scored, as_json=common["as_json"])
     if common["as_json"]:
-        print(json.dumps({"run": str(path), "evaluation": read_json(path / "evaluation.json")}))
+        print(json.dumps({"run": str(path), "evaluation": scores}))
         return path
     print_scores([path])
     print(f"\nrun:          {path}")
@@ -96,6 +105,24 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
         print(f"its geometry: torsor measure {path}")
     print(f"a page of it: torsor report {path}")
     return path
+
+
+def _finished_at(path: Path) -> int | None:
+    """The last update of a run that has ended already; None for any other folder."""
+    from torsor.experiments.reading import description
+
+    try:
+        earlier = description(path)
+    except ValueError:  # of all processes the main one refuses it when it opens the folder, and the others are told
+        return None
+    return earlier.checkpoint.update if earlier.finished and earlier.checkpoint is not None else None
+
+
+def _tell_finished(path: Path, updates: int, scored: bool, *, as_json: bool) -> None:
+    """Say first that what follows is no news."""
+    again = "" if scored else "; its model was examined again"
+    stream = sys.stderr if as_json else sys.stdout
+    print(f"finished earlier: {path}, {updates:,} updates; nothing was trained now{again}", file=stream)
 
 
 def _follow_together(records: "Updates", path: Path, processes: "Processes") -> None:

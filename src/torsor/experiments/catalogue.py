@@ -1,6 +1,6 @@
 """Every experiment and every table by its name."""
 
-from torsor.experiments.experiment import Experiment, nearest
+from torsor.experiments.experiment import Experiment, nearest_setting
 from torsor.experiments.language import LANGUAGE
 from torsor.experiments.list_ops import LIST_OPS
 from torsor.experiments.optimizer_robustness import OPTIMIZERS
@@ -29,7 +29,7 @@ def find(name: str) -> Experiment:
         ValueError: when there is none; the nearest right name is told.
     """
     if name not in EXPERIMENTS:
-        raise ValueError(f"there is no experiment {name!r}{nearest(name, EXPERIMENTS)}")
+        raise ValueError(f"there is no experiment {name!r}{nearest_setting(name, EXPERIMENTS)}")
     return EXPERIMENTS[name]
 
 
@@ -40,5 +40,5 @@ def find_table(name: str) -> Table:
         ValueError: when there is none; the nearest right name is told.
     """
     if name not in TABLES:
-        raise ValueError(f"there is no table {name!r}{nearest(name, TABLES)}")
+        raise ValueError(f"there is no table {name!r}{nearest_setting(name, TABLES)}")
     return TABLES[name]

@@ -1,7 +1,7 @@
 """What an experiment is: a function with typed arguments, and presets for the paper's size and a laptop's."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import wraps
@@ -67,6 +67,28 @@ def with_defaults(build: "Callable[..., Study]", **defaults: Any) -> "Callable[.
     changed = [p.replace(default=defaults.get(name, p.default)) for name, p in shown.parameters.items()]
     built.__signature__ = shown.replace(parameters=changed)  # pyright: ignore[reportAttributeAccessIssue]
     return built
+
+
+def nearest_setting(name: str, known: Iterable[str]) -> str:
+    """As ``nearest``, of experiments or tables: one's own name does without its group, and a group names all of its.
+
+    Args:
+        name: as typed, in capitals or not.
+        known: names, ``group/name``.
+    """
+    typed, names = name.lower().strip("/"), list(known)
+    groups, own, whole = {}, {}, {}
+    for each in names:
+        group, _, last = each.rpartition("/")
+        groups.setdefault(group.lower(), []).append(each)
+        own.setdefault(last.lower(), []).append(each)
+        whole[each.lower()] = [each]
+    where = whole if "/" in typed else groups | own
+    form = typed if typed in where else next(iter(get_close_matches(typed, where, n=1)), "")
+    if form in groups and "/" not in typed:
+        return f"; of {form} there are: {', '.join(groups[form])}"
+    found = where.get(form) or own.get(typed.rpartition("/")[2])
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else f"; there are: {', '.join(names)}"
 
 
 def nearest(name: str, known: Any) -> str:

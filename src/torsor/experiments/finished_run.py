@@ -8,14 +8,14 @@ from torch import nn
 
 from torsor.experiments.language_data import language_data
 from torsor.experiments.language_examination import LanguageExamination
-from torsor.experiments.run import EVALUATION, rebuild
+from torsor.experiments.reading import evaluation
+from torsor.experiments.run import rebuild
 from torsor.experiments.study import Examination
 from torsor.experiments.word_examination import WordExamination
 from torsor.models import LoopedTransformer
 from torsor.tasks import Characters, PackedTokens, Task, WordProblem
 from torsor.text import Tokenizer
 from torsor.training import load_weights, read_run
-from torsor.training.durable import read_json
 
 
 @final
@@ -67,7 +67,7 @@ def finished_run(path: Path) -> FinishedRun:
             **described.arguments,
             **{f"version of {name}": version for name, version in described.versions.items()},
         },
-        read_json(path / EVALUATION),
+        evaluation(path),
     )
 
 

@@ -12,6 +12,7 @@ import torch
 from torsor.experiments.experiment import nearest
 from torsor.tasks import TokenStream
 from torsor.text import DATASETS, BytePairRecipe, CharacterTokenizer, PreparedText, Tokenizer, read_text, texts_of
+from torsor.text.tokenizer_recipe import TooLittleTextError
 
 HELD_OUT = 10  # percent of a small text, at its end
 MADE = "made"
@@ -89,9 +90,18 @@ def _small(name: str, text: str, entries: int) -> LanguageData:
     """The first nine tenths to train on, the last tenth held out, as one document each."""
     if len(text) > LARGEST_TEXT:
         raise ValueError(f"text must have at most {LARGEST_TEXT} characters, got {len(text)}: torsor data prepare it")
+    if not text:
+        raise ValueError(f"{name} must hold the text to learn from, it is empty")
     cut = len(text) * (100 - HELD_OUT) // 100
     training, validation = text[:cut], text[cut:]
-    tokenizer = BytePairRecipe(entries, per_document=LARGEST_TEXT).train([training])
+    recipe = BytePairRecipe(entries, per_document=LARGEST_TEXT)
+    try:
+        tokenizer = recipe.train([training])
+    except TooLittleTextError as error:
+        raise ValueError(
+            f"{name} has {len(text):,} characters, whose first {100 - HELD_OUT} percent give {error.given} entries, "
+            f"not {entries}: take a longer text, or entries of at most {error.given}"
+        ) from error
     narrow = np.uint16 if tokenizer.vocabulary <= 2**16 else np.uint32
 
     def stream(part: str) -> np.ndarray:

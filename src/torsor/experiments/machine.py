@@ -35,22 +35,26 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def prepare_machine(threads: int | None, path: Path) -> None:
+def prepare_machine(threads: int | None, path: Path) -> int | None:
     """Set PyTorch's threads, to those of the run that is resumed unless told otherwise, and the allocator.
 
     Args:
         threads: as typed; None for the run's own or the machine's.
         path: the run folder, which may not be there yet.
 
+    Returns:
+        The number of threads that the run began with, where another was typed; otherwise None.
+
     Raises:
         ValueError: when ``threads`` is below 1.
     """
     require_threads(threads)
-    if threads is None and (path / RUN_FILE).is_file():
-        threads = read_run(path).threads  # another number may change the last bit
-    if threads is not None:
-        torch.set_num_threads(threads)
+    begun = read_run(path).threads if (path / RUN_FILE).is_file() else None
+    wanted = begun if threads is None else threads  # another number may change the last bit
+    if wanted is not None:
+        torch.set_num_threads(wanted)
     keep_freed_memory()
+    return None if wanted == begun else begun
 
 
 def find_device(name: str) -> torch.device:

@@ -4,7 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+if TYPE_CHECKING:
+    from torsor.training import RunDescription
 
 
 @final
@@ -173,8 +176,39 @@ class DefectBySteps(Reading):
         return 0.0
 
 
-def evaluation(run: Path) -> dict[str, Any]:
-    """The scores of a finished run."""
+def description(run: Path) -> "RunDescription":
+    """What a run folder says of itself."""
+    from torsor.training import read_run  # late: a table is declared without torch
+
+    return read_run(run)
+
+
+def trained_geometry(run: Path) -> dict[str, Any]:
+    """What was measured of a finished run's transition."""
     from torsor.training.durable import read_json  # late: a table is declared without torch
 
-    return read_json(run / "evaluation.json")
+    return read_json(run / "geometry.json")
+
+
+def evaluation(run: Path) -> dict[str, Any]:
+    """The scores of a finished run.
+
+    Raises:
+        RunFolderError: when they are not there or cannot be read; the line says what makes them again.
+    """
+    from torsor.training.durable import RunFolderError, read_json  # late: a table is declared without torch
+
+    path, described = run / "evaluation.json", description(run)
+    own = described.about.get("command") or "torsor train with the same arguments"
+    if not path.is_file():
+        how = "examines the model again" if described.finished else "goes on"
+        state = "finished" if described.finished else "not ended"
+        raise RunFolderError(f"{path} is not there and the run has {state}: {own} {how}")
+    again = f"delete it, and {own} examines the model again"
+    try:
+        scores = read_json(path)
+    except RunFolderError as error:
+        raise RunFolderError(f"{error}; {again}") from error
+    if not isinstance(scores, dict):
+        raise RunFolderError(f"{path} must hold a JSON object, it does not; {again}")
+    return scores

@@ -8,14 +8,12 @@ from typing import Any, final
 
 import torch
 
-from torsor.experiments.listening import telling_tokens
 from torsor.experiments.machine import find_device
-from torsor.experiments.run import EVALUATION, glances, rebuild
+from torsor.experiments.reading import evaluation
+from torsor.experiments.run import examine, rebuild
 from torsor.experiments.run_table import Order, finished_runs
 from torsor.experiments.same_data import require_data
-from torsor.experiments.study import RecallingExamination
 from torsor.training import load_weights
-from torsor.training.durable import read_json
 
 _SHOWN = 3
 
@@ -65,11 +63,8 @@ def _verified(row: str, seed: int, path: Path, threads: int | None) -> Verified:
     torch.set_num_threads(threads or last)
     digest = load_weights(path, study.model)
     study.model.to(find_device(described.about.get("device", "cpu")))
-    if isinstance(study.examination, RecallingExamination):
-        study.examination.recall(glances(path))
-    with telling_tokens(study.model, study.examination.tokens, f"examining {row}, seed {seed}"):
-        computed = json.loads(json.dumps(study.examination.evaluate(study.model, digest.update)))
-    stored = read_json(path / EVALUATION)
+    computed = json.loads(json.dumps(examine(study, path, digest.update, f"examining {row}, seed {seed}")))
+    stored = evaluation(path)
     found = [line for line in compare(stored, computed) if line]
     more = (f"and {len(found) - _SHOWN} more",) if len(found) > _SHOWN else ()
     return Verified(row, seed, path, len(list(compare(stored, computed))), (*found[:_SHOWN], *more))

@@ -22,6 +22,7 @@ from torsor.text.tokenizer import Tokenizer
 from torsor.text.writing import read_json, sync_folder
 
 WEIGHTS, CONFIG, CARD, MODELLING = "model.safetensors", "config.json", "README.md", "modeling_torsor"
+RUN = "run.json"  # of a folder that training fills
 
 
 def to_hugging_face(
@@ -105,6 +106,9 @@ def from_hugging_face(folder: Path | str) -> nn.Module:
         ValueError: when it is no such folder, or a file does not fit.
     """
     folder = Path(folder)
+    if (folder / RUN).is_file() and not (folder / CONFIG).exists():
+        written = folder / "hf"
+        raise ValueError(f"{folder} is a run, no exported model: torsor export {folder} first, then read {written}")
     config = read_json(folder / CONFIG)
     if not isinstance(config, dict) or config.get("model_type") != "torsor":
         found = config.get("model_type") if isinstance(config, dict) else None

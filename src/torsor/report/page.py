@@ -21,7 +21,16 @@ Watch = Callable[[int, int], object]
 def _nobody(_done: int, _of: int) -> None: ...
 
 
-def write_report(runs: Sequence[Path], path: Path, command: str, watch: Watch = _nobody) -> Path:
+def _unheard(_warning: str) -> None: ...
+
+
+def write_report(
+    runs: Sequence[Path],
+    path: Path,
+    command: str,
+    watch: Watch = _nobody,
+    warn: Callable[[str], object] = _unheard,
+) -> Path:
     """Write the report of training runs as one HTML file that needs no other file and no network.
 
     Equal run folders give equal bytes. Runs that differ in nothing but the seed are one row of the report: its numbers
@@ -32,6 +41,7 @@ def write_report(runs: Sequence[Path], path: Path, command: str, watch: Watch = 
         path: the file to write; its folder is made where it is missing.
         command: the command line that asked for the report, printed on it.
         watch: is told how many of the runs have been read, and how many there are.
+        warn: is told of a run whose log was truncated, in one line.
 
     Returns:
         The path of the file.
@@ -46,6 +56,8 @@ def write_report(runs: Sequence[Path], path: Path, command: str, watch: Watch = 
     for run in runs:
         watch(len(read), len(runs))
         read.append(read_run(Path(run)))
+        if read[-1].damage:
+            warn(f"{run}: {read[-1].damage}")
     watch(len(runs), len(runs))
     table = gather(read)
     page = _page(table, command)

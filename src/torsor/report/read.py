@@ -90,6 +90,7 @@ def read_run(folder: Path) -> Run:
         tracking=with_proof(tracking or recorded_tracking(scores, label), scores),
         stages=read_stages(metrics or [], scores),
         sample=_sample(an_object(json_file(folder / "generated.json"))),
+        damage=_lost(metrics, a_whole(an_object(about.get("checkpoint")).get("update"))),
     )
 
 
@@ -117,6 +118,14 @@ def foreign_run(folder: Path, tracking: Tracking) -> Run:
         tracking=tracking,
         foreign=True,
     )
+
+
+def _lost(metrics: list[dict[str, object]] | None, saved: int | None) -> str | None:
+    """What the log no longer holds of the updates that the checkpoint was written after."""
+    if metrics is None or saved is None:
+        return None
+    last = max((update for line in metrics if (update := a_whole(line.get("update"))) is not None), default=0)
+    return f"metrics.jsonl is truncated: it ends at update {last} of {saved}" if last < saved else None
 
 
 def _tokens(line: dict[str, object]) -> float | None:

@@ -171,7 +171,8 @@ class Sample:
 class Run:
     """Everything a run folder holds; a file that is missing is None, and so is ``text`` where words were learned.
 
-    The folder of a user's own model holds ``tracking`` and no training: it is ``foreign``.
+    ``damage`` says what is lost of a file that was truncated. The folder of a user's own model holds ``tracking``
+    and no training: it is ``foreign``.
     """
 
     folder: Path
@@ -195,4 +196,5 @@ class Run:
     tracking: Tracking | None = None
     stages: StageRecord | None = None
     sample: Sample | None = None
+    damage: str | None = None
     foreign: bool = False

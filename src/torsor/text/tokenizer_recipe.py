@@ -26,6 +26,20 @@ PIECES = (
 )
 
 
+@final
+class TooLittleTextError(ValueError):
+    """Documents that do not give as many tokens as are asked for.
+
+    Args:
+        given: tokens that they give.
+        entries: tokens that were asked for.
+    """
+
+    def __init__(self, given: int, entries: int) -> None:
+        super().__init__(f"entries must be at most {given}, which is all that these documents give, got {entries}")
+        self.given = given
+
+
 class TokenizerRecipe(ABC):
     """How to make a tokenizer from documents; the same documents give the same tokenizer."""
 
@@ -98,10 +112,7 @@ class BytePairRecipe(TokenizerRecipe):
         stop = Event()
         interruptible(lambda: made.train_from_iterator(_until(stop, self._beginnings(documents)), trainer), stop)
         if made.get_vocab_size() < self.entries:
-            raise ValueError(
-                f"entries must be at most {made.get_vocab_size()}, which is all that these documents give, "
-                f"got {self.entries}"
-            )
+            raise TooLittleTextError(made.get_vocab_size(), self.entries)
         return BytePairs(json.loads(made.to_str()))
 
     def description(self) -> dict[str, Any]:
