@@ -243,6 +243,7 @@ def test_how_long_it_still_takes_is_said_after_two_seconds_and_now_and_then(monk
     clock = [0.0]
     for module in ("shown_left", "pace"):
         monkeypatch.setattr(f"torsor.cli.{module}.monotonic", lambda: clock[0])
+    monkeypatch.setattr("torsor.cli.shown_left.PATIENCE", patience.PATIENCE)
     with shown_left("it: "):
         for second in range(41):
             clock[0] = float(second)

@@ -13,6 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from tiny_training import Echo
 from torsor.cli import main
+from torsor.cli.patience import PATIENCE
 from torsor.cli.work_left import WorkLeft, shown_work
 from torsor.experiments import examined_run
 from torsor.experiments.run import load
@@ -372,6 +373,7 @@ def test_nothing_is_said_for_two_seconds_and_then_a_line_now_and_then(capsys, mo
     clock = [0.0]
     for module in ("work_left", "shown_left"):
         monkeypatch.setattr(f"torsor.cli.{module}.monotonic", lambda: clock[0])
+    monkeypatch.setattr("torsor.cli.shown_left.PATIENCE", PATIENCE)
     with shown_work([Portion(10, 100)], "it") as watch:
         for tick in range(40):
             clock[0] = tick / 2

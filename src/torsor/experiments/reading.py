@@ -198,17 +198,24 @@ def evaluation(run: Path) -> dict[str, Any]:
     """
     from torsor.training.durable import RunFolderError, read_json  # late: a table is declared without torch
 
-    path, described = run / "evaluation.json", description(run)
-    own = described.about.get("command") or "torsor train with the same arguments"
+    path = run / "evaluation.json"
     if not path.is_file():
-        how = "examines the model again" if described.finished else "goes on"
-        state = "finished" if described.finished else "not ended"
-        raise RunFolderError(f"{path} is not there and the run has {state}: {own} {how}")
-    again = f"delete it, and {own} examines the model again"
+        finished = description(run).finished
+        how = "examines the model again" if finished else "goes on"
+        state = "finished" if finished else "not ended"
+        raise RunFolderError(f"{path} is not there and the run has {state}: {_command(run)} {how}")
     try:
         scores = read_json(path)
     except RunFolderError as error:
-        raise RunFolderError(f"{error}; {again}") from error
+        raise RunFolderError(f"{error}; {_remedy(run)}") from error
     if not isinstance(scores, dict):
-        raise RunFolderError(f"{path} must hold a JSON object, it does not; {again}")
+        raise RunFolderError(f"{path} must hold a JSON object, it does not; {_remedy(run)}")
     return scores
+
+
+def _command(run: Path) -> str:
+    return description(run).about.get("command") or "torsor train with the same arguments"
+
+
+def _remedy(run: Path) -> str:
+    return f"delete it, and {_command(run)} examines the model again"
