@@ -72,10 +72,10 @@ def subject_of(model: object, name: str, vocabulary: int, device: torch.device |
     """
     if isinstance(model, Chunked):
         return read_on_subject(name, None, model, vocabulary, device)
-    answers = callable(model) and not _without_forward(model)
     if isinstance(model, Recurrent):
-        return read_on_subject(name, model if answers else None, model.step, vocabulary, device)
-    if answers:
+        answer = model if callable(model) and not _without_forward(model) else None
+        return read_on_subject(name, answer, model.step, vocabulary, device)
+    if callable(model) and not _without_forward(model):
         return Subject(name, model, vectors=partial(logits_after, model), vectors_are="logits")
     raise ValueError(
         f"{name} must give a callable tokens -> logits, a torsor.tracking.Chunked, or an object with "
