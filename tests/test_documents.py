@@ -37,7 +37,11 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page):
     exec(compile(PAGES[page], page, "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize("command", re.findall(r"^torsor ([a-z]+)(?= .*  #|  )", README, re.MULTILINE))
+SHELL = "".join(re.findall(r"^```\n(.*?)^```", README, re.DOTALL | re.MULTILINE))
+LINES = [line.partition("#")[0].split()[1:] for line in SHELL.splitlines() if line.startswith("torsor ")]
+
+
+@pytest.mark.parametrize("command", sorted({words[0] for words in LINES if words[0].isalpha()}))
 def test_the_readme_s_commands_exist(command, capsys):
     from torsor.cli import main
 
@@ -45,6 +49,16 @@ def test_the_readme_s_commands_exist(command, capsys):
         main([command, "--help"])
     assert ending.value.code == 0
     assert "Usage: torsor" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", LINES, ids=" ".join)
+def test_every_line_of_the_readme_is_taken_as_it_is_printed(words):
+    from torsor.cli.app import app
+
+    command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    assert command.__name__ != "unknown"  # which takes the name of an experiment that there is not
+    assert callable(command)
+    assert bound.arguments or len(words) < 3
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)|src=\"([^\":]+)\"", README))))

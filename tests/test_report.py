@@ -313,6 +313,10 @@ def test_several_runs_of_one_seed_are_rows_of_their_own_and_no_seeds(tmp_path):
     page = report(tmp_path, *runs)
     assert "mean of 3 seeds" not in page.text
     assert f"{tmp_path / 'again'}" in page.text
+    wide = fake_run(tmp_path / "wide", label="it")
+    edit(wide, "run.json", lambda about: about["arguments"].update(width=128))
+    labels = [row.label for row in gather([read_run(run) for run in (*runs, wide)])]
+    assert labels == [f"it, width 64, {runs[0]}", f"it, width 64, {runs[1]}", "it, width 128"]
 
 
 def test_runs_that_differ_in_more_than_the_seed_are_never_averaged(tmp_path):

@@ -70,10 +70,10 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
     path = common["out"] or default_path(experiment.name, arguments["seed"])
     processes = join(common["devices"], common["nodes"], common["strategy"], common["device"])
     begun = prepare_machine(common["threads"], path)
-    if begun is not None and (processes is None or processes.number == 0):
+    earlier = _finished_at(path)
+    if begun is not None and earlier is None and (processes is None or processes.number == 0):
         said = f"{path} began with --threads {begun}, not {common['threads']}: from here on last bits may differ"
         print(f"torsor: {said}", file=sys.stderr)
-    earlier = _finished_at(path)
     scored = (path / "evaluation.json").exists()
     records = carry_out(
         experiment,

@@ -109,12 +109,13 @@ def model_of(
         case "group-transformer":
             states, mix, label = _group(group, width), _mixing(mixing), f"OSMFormer on {group}({width}), {mixing}"
             return GroupTransformer(states, vocabulary, layers, mix, reflected=reflected, seed=seed), label
-        case "group-rnn" | "group-rnn-from-token":
+        case "group-rnn":
             states, mix, label = _group(group, width), _mixing(mixing), f"OSM-RNN on {group}({width}), {mixing}"
-            if kind == "group-rnn":
-                return GroupRNN(states, vocabulary, mix, reflected=reflected, seed=seed), label
-            made = GroupRNN(states, vocabulary, mix, reflected=reflected, recurrence=move_from_token, seed=seed)
-            return made, f"{label}, from the token"
+            return GroupRNN(states, vocabulary, mix, reflected=reflected, seed=seed), label
+        case "group-rnn-from-token":
+            states, mix, move = _group(group, width), _mixing(mixing), move_from_token
+            label = f"OSM-RNN on {group}({width}), {mixing}, from the token"
+            return GroupRNN(states, vocabulary, mix, reflected=reflected, recurrence=move, seed=seed), label
 
 
 def _group(name: GroupName, width: int) -> "MatrixGroup":

@@ -177,10 +177,13 @@ def _difference(run: Run, twins: list[Run]) -> str:
     different = [name for name in names if any(one.get(name) != own.get(name) for one in everything)]
     said = "".join(f", {name} {own[name]}" if name in own else f", no {name}" for name in different)
     said += _other_data(run, twins)
-    same = [twin for twin in twins if _setting(twin) == _setting(run) and twin.experiment == run.experiment]
-    if not said and len(same) > 1:  # a run beside another of its seed
-        said = f", {run.folder}"
-    return said
+    same = [twin for twin in twins if _told_by(twin) == _told_by(run)]
+    return f"{said}, {run.folder}" if len(same) > 1 else said  # there is another run of its seed
+
+
+def _told_by(run: Run) -> tuple[object, ...]:
+    """What rows of one name are told apart by, the folder apart."""
+    return run.experiment, _setting(run), run.text_scores.examined if run.text_scores else None
 
 
 def _other_data(run: Run, twins: list[Run]) -> str:
