@@ -149,6 +149,25 @@ def test_generate_streams_text_of_the_run_s_symbols_the_same_for_the_same_seed(t
     assert run("generate") == 2
 
 
+@pytest.mark.parametrize("experiment", ["subgroups/tiny-shakespeare-recurrent", "recurrent/tiny-shakespeare"])
+def test_a_text_of_one_s_own_is_trained_on_and_goes_on_only_while_it_is_the_same(experiment, tmp_path, capsys):
+    own, path = tmp_path / "süß.txt", tmp_path / "run"
+    text = "süß und bitter\r\n" * 60
+    own.write_bytes(text.encode())
+    command = f"train {experiment} --model lstm --text {own} --width 4 {OPTIONS} --checkpoint-every 2 --out {path}"
+    assert run(command) == 0
+    content = json.loads((path / "evaluation.json").read_text())["text"]
+    assert (content["name"], content["symbols"]) == ("süß.txt", len(set(text)))
+    assert load(path).task.corpus.training == text[: len(text) * 8 // 10]
+    assert run(f"generate {path} --prompt süß --characters 5 --threads 1") == 0
+    capsys.readouterr()
+    own.write_bytes(text.replace("ü", "u").encode())
+    assert run(command) == 2
+    error = capsys.readouterr().err
+    assert "bring the same data back" in error
+    assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize("group", ["O", "SO", "U", "SU", "T"])
 @pytest.mark.parametrize("mixing", ["identity", "bch", "third-order", "linear"])
 def test_every_group_and_mixing_can_be_chosen_by_name(group, mixing):
@@ -161,12 +180,35 @@ def test_every_group_and_mixing_can_be_chosen_by_name(group, mixing):
 
 
 @pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "the text must have at least one character, got none"),
+        (b"abc\xff" * 400, "must be UTF-8, got byte 0xff at 3"),
+        (b"ab" * 1000 + b"z", "the test text must hold symbols of the training text only, got 'z' at position 200"),
+        (b"ab" * 20, "context must be less than the 4 characters of the validation text, got 8"),
+    ],
+)
+def test_a_text_of_one_s_own_that_cannot_be_used_is_one_line_and_leaves_nothing(content, words, tmp_path, capsys):
+    own = tmp_path / "own.txt"
+    own.write_bytes(content)
+    assert run(f"train subgroups/tiny-shakespeare-100k --text {own} {OPTIONS} --out {tmp_path / 'run'}") == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [own]
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         ("--context 400", "context must be less than the 400 characters of the validation text, got 400"),
         ("--width 1", "of at least 2, got 1"),
         ("--width 0 --model lstm", "must be at least 1, got 0"),
         ("--group X", "X"),
+        ("--text tiny-shakespear", "text must be tiny-shakespeare or penn-treebank or a UTF-8 file, "),
+        ("--text tiny-shakespear", "did you mean 'tiny-shakespeare'?"),
+        ("--text notes/mine.txt", "got 'notes/mine.txt', which is not there"),
+        ("--text tests", "or one UTF-8 file, got the folder 'tests'"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(options, words, tmp_path, capsys):

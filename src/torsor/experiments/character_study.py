@@ -1,11 +1,12 @@
 """The study of a character model: a text, how it is cut, and how the model is scored."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from torch import nn
 
-import torsor.text
+from torsor.experiments.character_texts import character_texts
 from torsor.experiments.study import Study
 from torsor.experiments.text_examination import Carried, TextExamination, Windows
 from torsor.tasks import Characters, Corpus
@@ -33,7 +34,7 @@ def character_study(
     Args:
         build: the model and its row's name in a table, given the number of symbols.
         carried: whether it has a state, which is carried through the texts it is scored on.
-        text: its name.
+        text: its name, or the path of a UTF-8 file.
         split: how one text is cut into training, validation and test; a text in three files comes cut.
         context: characters of a training window.
         updates: optimizer updates.
@@ -48,7 +49,7 @@ def character_study(
     Raises:
         ValueError: when a number is out of range or the text is not there.
     """
-    parts = torsor.text.texts_of(text)
+    parts = character_texts(text)
     corpus = Corpus.cut(*parts, split=split) if len(parts) == 1 else Corpus(*parts)
     task = Characters(corpus, context, seed=seed)
     model, label = build(task.vocabulary)
@@ -58,7 +59,7 @@ def character_study(
         optimizer=adamw(model, learning_rate, weight_decay=weight_decay),
         task=task,
         plan=Plan(updates=updates, batch=batch, clip=clip, schedule=Schedule(warmup=warmup, decay=decay)),
-        examination=TextExamination(task, text, Carried() if carried else Windows(context)),
+        examination=TextExamination(task, Path(text).name, Carried() if carried else Windows(context)),
         seed=seed,
         data={"sha256": task.data_hash},
     )

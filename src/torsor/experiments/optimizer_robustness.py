@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from torsor.experiments.character_texts import require_text
 from torsor.experiments.experiment import Experiment
-from torsor.experiments.subgroups import Split, Text, model_of
+from torsor.experiments.subgroups import Split, model_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,7 +18,7 @@ OptimizerName = Literal["adamw", "adam", "rmsprop", "sgd", "muon"]
 
 def optimizers(
     *,
-    text: Text = "tiny-shakespeare",
+    text: str = "tiny-shakespeare",
     split: Split = "80-10-10",
     model: Literal["group-transformer", "transformer"] = "group-transformer",
     width: int = 26,
@@ -36,7 +37,7 @@ def optimizers(
     """Name the next character of a text, trained by one of five optimizers.
 
     Args:
-        text: the text; torsor data fetch NAME brings it.
+        text: tiny-shakespeare or penn-treebank, which torsor data fetch brings, or a UTF-8 file of your own.
         split: how one text is cut into training, validation and test.
         model: the paper's model on O(d) with linear mixing, or its baseline.
         width: of the group's matrices, or of the baseline's vectors.
@@ -112,5 +113,6 @@ OPTIMIZERS = (
         "Tiny Shakespeare, some 500,000 parameters, short runs: adamw, adam, rmsprop, sgd or muon.",
         optimizers,
         presets={"paper": {"updates": 4500, "batch": 64, "warmup": 100}},
+        checks={"text": require_text},
     ),
 )

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from torsor.experiments.character_texts import require_text
 from torsor.experiments.experiment import Experiment
 from torsor.experiments.recurrent_kinds import RecurrentKind
-from torsor.experiments.subgroups import Split, Text
+from torsor.experiments.subgroups import Split
 
 if TYPE_CHECKING:
     from torsor.experiments.study import Study
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 def recurrent_characters(
     *,
-    text: Text = "tiny-shakespeare",
+    text: str = "tiny-shakespeare",
     split: Split = "80-10-10",
     model: RecurrentKind = "m2rnn",
     width: int = 64,
@@ -35,7 +36,7 @@ def recurrent_characters(
     """Name the next character of a text with a recurrent model of some 100,000 parameters.
 
     Args:
-        text: the text; torsor data fetch NAME brings it.
+        text: tiny-shakespeare or penn-treebank, which torsor data fetch brings, or a UTF-8 file of your own.
         split: how one text is cut into training, validation and test; Penn Treebank comes in three files.
         model: which; the states of group-rnn and group-rnn-from-token are orthogonal matrices.
         width: of the residual stream of m2rnn and rotrnn; of the state of the others.
@@ -82,5 +83,6 @@ RECURRENT_CHARACTERS = (
         "Tiny Shakespeare, some 100,000 parameters: M²RNN, RotRNN, a state on a group, an LSTM, a GRU.",
         recurrent_characters,
         presets={"paper": {"updates": 4500}},
+        checks={"text": require_text},
     ),
 )

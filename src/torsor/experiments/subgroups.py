@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
+from torsor.experiments.character_texts import require_text
 from torsor.experiments.experiment import Experiment, with_defaults
 
 if TYPE_CHECKING:
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from torsor.groups import MatrixGroup
     from torsor.layers import MixingKind
 
-Text = Literal["tiny-shakespeare", "penn-treebank"]
 Split = Literal["80-10-10", "90-5-5", "90-10"]
 Kind = Literal["group-transformer", "transformer", "group-rnn", "group-rnn-from-token", "lstm"]
 GroupName = Literal["O", "SO", "U", "SU", "T"]
@@ -20,7 +20,7 @@ MixingName = Literal["identity", "bch", "third-order", "linear"]
 
 def characters(
     *,
-    text: Text = "tiny-shakespeare",
+    text: str = "tiny-shakespeare",
     split: Split = "80-10-10",
     model: Kind = "group-transformer",
     width: int = 16,
@@ -44,7 +44,7 @@ def characters(
     The protocol is ours where the paper's is not known; ``docs/papers.md`` says which is which.
 
     Args:
-        text: the text; torsor data fetch NAME brings it.
+        text: tiny-shakespeare or penn-treebank, which torsor data fetch brings, or a UTF-8 file of your own.
         split: how one text is cut into training, validation and test; Penn Treebank comes in three files.
         model: the paper's model or its baseline, attention or recurrence; group-rnn moves the state towards the token,
             group-rnn-from-token the token towards the state.
@@ -153,15 +153,18 @@ CHARACTERS = (
         "subgroups/tiny-shakespeare-100k",
         "Tiny Shakespeare, some 100,000 parameters: a transformer with orthogonal states, or the baseline.",
         with_defaults(characters, text="tiny-shakespeare"),
+        checks={"text": require_text},
     ),
     Experiment(
         "subgroups/penn-treebank-100k",
         "Penn Treebank as raw characters, some 100,000 parameters.",
         with_defaults(characters, text="penn-treebank", width=17),
+        checks={"text": require_text},
     ),
     Experiment(
         "subgroups/tiny-shakespeare-recurrent",
         "Tiny Shakespeare, some 52,000 parameters: a recurrent network with an orthogonal state, or an LSTM.",
         with_defaults(characters, text="tiny-shakespeare", model="group-rnn"),
+        checks={"text": require_text},
     ),
 )

@@ -13,6 +13,7 @@ from torsor.experiments.study import Examination, NonFiniteLogitsError
 from torsor.tasks import BitsPerCharacter, Characters, bits_in_windows, bits_with_state
 
 GLANCE_CHARACTERS = 16_384
+SHORT_TEXT = 1024  # characters, of which 64 streams would repeat more than they share
 Bits = Callable[[nn.Module, Tensor], BitsPerCharacter]
 
 
@@ -72,6 +73,8 @@ class Carried(Protocol):
 
     def bits_at_a_glance(self, model: nn.Module, tokens: Integer[Tensor, "characters"]) -> BitsPerCharacter:
         """In 64 streams side by side: the state of each knows 128 characters before its first scored one."""
+        if len(tokens) <= SHORT_TEXT:
+            return self.bits(model, tokens)
         return bits_with_state(model, tokens, piece=128, streams=64)
 
 
