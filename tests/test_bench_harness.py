@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from torsor.bench.peak_memory import peak_bytes
 from torsor.bench.products import Product
 from torsor.bench.read_out import language_model, one_pass, passes
 from torsor.bench.training_memory import measure as training_memory
+from torsor.cli.bench_content import print_case, print_machine
 from torsor.training.optimizer import adamw
 
 LIMITS = Limits("a machine", 2, 1, "a torch", gemm=100.0, bandwidth=10.0)
@@ -266,7 +268,15 @@ def test_every_case_runs_and_all_of_it_is_one_json(tmp_path, monkeypatch, capsys
     content = json.loads(out.read_text())
     assert (content["format"], content["quick"], content["machine"]["threads"]) == (1, True, 1)
     assert list(content["cases"]) == list(CASES)
-    for words in ("matrix peak", "bandwidth", "spread hides it", "exponent", "of floor", *CASES):
+    for words in ("spread hides it", "exponent", *CASES):
+        assert words in printed
+    for words in ("matrix peak", "GFLOP/s", "of bandwidth", "of floor", "of reach"):  # sizes do not reach them
+        assert words not in printed
+    print_machine(content["machine"])
+    for name in CASES:
+        print_case(name, content["cases"][name])
+    printed = capsys.readouterr().out
+    for words in ("matrix peak", "bandwidth", "of floor"):
         assert words in printed
     for name, case in CASES.items():
         if case.by_harness:
@@ -274,6 +284,22 @@ def test_every_case_runs_and_all_of_it_is_one_json(tmp_path, monkeypatch, capsys
             assert rows
             assert all(row["seconds"] > 0 for row in rows)
     assert [each.name for each in tmp_path.iterdir()] == ["found.json"]  # nothing else is left behind
+
+
+def test_a_quick_start_tells_its_time_and_no_limit_that_it_has_not_measured(monkeypatch, capsys):
+    limits = Limits("a processor", 2, 1, "2", gemm=1e7, bandwidth=1e6)  # as they come out where others are busy
+    monkeypatch.setattr("torsor.bench.session.measure_limits", lambda *_: limits)
+    assert run("bench start --quick --threads 1") == 0
+    machine, empty, name, heads, row = (line.strip() for line in capsys.readouterr().out.splitlines())
+    assert machine == (
+        "a processor, 2 cores, 1 threads, torch 2: its limits are not told, since --quick's sizes do not reach them"
+    )
+    assert (empty, name.partition(":")[0], heads.split()) == ("", "start", ["case", "median"])
+    seconds = re.fullmatch(r"import torsor  ([\d.]+) m?s", row)
+    assert seconds, row
+    assert float(seconds[1]) > 0
+    print_machine(limits.to_json() | {"gemm": 9e10, "bandwidth": 2e10})
+    assert capsys.readouterr().out.endswith(": matrix peak 90 GFLOP/s, bandwidth 20.0 GB/s\n")
 
 
 def test_without_a_name_the_cases_are_listed(capsys):

@@ -116,11 +116,11 @@ def test_a_damaged_checkpoint_is_named_and_neither_loaded_nor_changed(saved, nam
     reason = (
         "is missing" if damage is os.remove else "was truncated or altered: its SHA-256 must begin .{12}, found .{12}"
     )
-    line = rf"checkpoint/{name} {reason}; nothing was changed$"
-    with refused(line):
+    advice = f"put a copy of it back, or delete {saved} and train it anew with: the command that made it$"
+    with refused(f"checkpoint/{name} {reason}; nothing was changed; {advice}"):
         open_run(saved)
     untouched = model()
-    with refused(line):
+    with refused(f"checkpoint/{name} {reason}; {advice}"):
         load_weights(saved, untouched)
     assert snapshot(saved) == before
     assert equal(untouched.state_dict(), model().state_dict())
@@ -128,7 +128,7 @@ def test_a_damaged_checkpoint_is_named_and_neither_loaded_nor_changed(saved, nam
 
 def test_a_missing_checkpoint_is_named(saved):
     shutil.rmtree(saved / "checkpoint")
-    with refused("checkpoint is missing; nothing was changed$"):
+    with refused("checkpoint is missing; nothing was changed; put a copy of it back, or delete "):
         open_run(saved)
 
 
@@ -136,7 +136,7 @@ def test_a_checkpoint_that_the_run_does_not_know_is_left_alone(saved):
     content = json.loads((saved / "run.json").read_bytes())
     (saved / "run.json").write_text(json.dumps(content | {"checkpoint": None, "about": {}}))
     before = snapshot(saved)
-    with refused("checkpoint is not known to run.json; nothing was changed$"):
+    with refused("checkpoint is not known to run.json; nothing was changed; put a copy of it back, or delete "):
         open_run(saved)
     assert snapshot(saved) == before
 
@@ -144,7 +144,7 @@ def test_a_checkpoint_that_the_run_does_not_know_is_left_alone(saved):
 def test_a_log_that_is_shorter_than_its_checkpoint_says_is_named(saved):
     truncate(saved / "metrics.jsonl")
     before = snapshot(saved)
-    with refused("metrics.jsonl was truncated: the checkpoint was written after .* nothing was changed$"):
+    with refused("metrics.jsonl was truncated: the checkpoint was written after .*; nothing was changed; put a copy "):
         open_run(saved)
     assert snapshot(saved) == before
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -12,8 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from refusal import refused
 from torsor.cli import main
-from torsor.experiments.run import load
+from torsor.experiments.run import glances, load
 from torsor.experiments.sampled_depth import SampledDepth
 
 TINY = (
@@ -189,7 +191,15 @@ def test_demo_ends_with_both_tables_and_the_report(tmp_path, monkeypatch, capsys
     assert (tmp_path / "report.html").is_file()
     assert run(f"demo --updates 3 --seeds 1 --threads 1 --out {tmp_path} --json") == 0
     runs = [f"{tmp_path}/{name}" for name in ("diagonal-0", "conformal-0")]
-    assert json.loads(capsys.readouterr().out) == {"runs": runs, "report": f"{tmp_path}/report.html"}
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"runs": runs, "report": f"{tmp_path}/report.html", "replaced": True}
+    (tmp_path / "report.html").write_text("mine")
+    assert run(f"demo --updates 3 --seeds 1 --threads 1 --out {tmp_path / 'other'}") == 0
+    assert "(replaced)" not in capsys.readouterr().out
+    assert run(f"demo --updates 3 --seeds 2 --threads 1 --out {tmp_path}") == 2
+    assert "page that torsor wrote" in capsys.readouterr().err
+    assert not (tmp_path / "diagonal-1").exists()  # nothing was trained before it was refused
+    assert (tmp_path / "report.html").read_text() == "mine"
 
 
 def test_a_report_of_many_runs_says_how_many_are_read_and_nothing_of_it_to_a_pipe_s_stdout(
@@ -323,6 +333,82 @@ def test_a_folder_that_cannot_be_used_is_one_line_and_stays_as_it_is(damage, com
     assert before == {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
 
 
+def _half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def _one_line(capsys) -> str:
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    return said.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("checkpoint/model.safetensors", "again"),
+        ("checkpoint/state.json", "measure {run}"),
+        ("metrics.jsonl", "again"),
+        ("run.json", "again"),
+        ("run.json", "report {run}"),
+    ],
+)
+def test_the_advice_on_a_file_that_nothing_else_holds_makes_the_same_run_again(
+    name, command, tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "run"
+    again = f"{S3} --width 8 --heads 2 --length 3 --updates 3 --batch 2 --words 4 --threads 1 --out {folder}"
+    monkeypatch.setattr(sys, "argv", ["torsor", *again.split()])  # what a run remembers as its command
+    assert run(again) == 0
+    same = ("metrics.jsonl", "evaluation.json", "geometry.json", "checkpoint/model.safetensors")
+    before = [(folder / each).read_bytes() for each in same]
+    _damage(name, _half)(folder)
+    capsys.readouterr()
+    assert run(again if command == "again" else command.format(run=folder)) == 2
+    said = _one_line(capsys)
+    told = f"; put a copy of it back, or delete {folder} and train it anew with"
+    assert told in said
+    if name != "run.json":  # which held the command
+        assert said.endswith(f"{told}: torsor {again}")
+    shutil.rmtree(folder)
+    assert run(again) == 0
+    assert before == [(folder / each).read_bytes() for each in same]
+
+
+@pytest.mark.parametrize(("line", "said"), [("{", "line 2 is not JSON"), ("7", "line 2 is no JSON object")])
+def test_a_log_that_was_altered_is_named_with_its_line_where_its_glances_are_read(line, said, trained, tmp_path):
+    folder = _copy(trained, tmp_path / "run")
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    assert len(glances(folder)) == 12
+    (folder / "metrics.jsonl").write_text("\n".join([lines[0], line, *lines[2:]]))
+    with refused(
+        f"metrics.jsonl was altered: {said}; put a copy of it back, or delete {folder} and train it anew with: "
+    ):
+        glances(folder)
+
+
+@pytest.mark.parametrize("name", ["geometry.json", "evaluation.json", "tracking.json"])
+def test_the_advice_on_a_file_that_is_made_again_makes_it_again(name, trained, tmp_path, capsys):
+    folder = _copy(trained, tmp_path / "run")
+    track = f"track {folder} --words 4 --lengths 3 --threads 1"
+    assert run(track) == 0
+    good = (folder / name).read_bytes()
+    _damage(name, _half)(folder)
+    capsys.readouterr()
+    assert run(f"report {folder}") == 2
+    said = _one_line(capsys).rpartition("; ")[2]
+    if name == "evaluation.json":
+        assert said == "delete it, and the command that trained the run makes it again"
+        (folder / name).unlink()
+        assert run(f"{S3} {TINY} --out {folder}") == 0
+    else:
+        command = said.removeprefix("torsor ").removesuffix(" writes it again")
+        assert command == f"{'measure' if name == 'geometry.json' else 'track'} {folder}"
+        assert run(track if command.startswith("track") else command) == 0
+    assert (folder / name).read_bytes() == good
+    assert run(f"report {folder}") == 0
+
+
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
     occupied = tmp_path / "file"
     occupied.write_text("mine")
@@ -352,6 +438,46 @@ def test_a_page_that_cannot_be_written_is_one_line_and_keeps_the_earlier_one(tra
     error = capsys.readouterr().err
     assert "cannot write" in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"mine", b"<!doctype html>\n<title>torsor report: mine</title>", b'{"content": "torsor"}', b"\xff" * 9],
+)
+@pytest.mark.parametrize("command", ["report {run} --out {page}", "explore {run} --out {page}", "explore --out {page}"])
+def test_a_file_that_is_no_page_of_torsor_s_is_never_written_over(
+    command, content, trained, tmp_path, monkeypatch, capsys
+):
+    def works(*_, **__):
+        raise AssertionError("it was worked on before it was refused")
+
+    for name in ("torsor.experiments.run.load", "torsor.report.page.read_run", "torsor.report.explorer.described_map"):
+        monkeypatch.setattr(name, works)
+    page = tmp_path / "page.html"
+    page.write_bytes(content)
+    assert run(command.format(run=trained, page=page)) == 2
+    said = capsys.readouterr()
+    line = f"torsor: out must be a new file or a page that torsor wrote, {page} is neither: name another file, or move"
+    assert said.err.startswith(line)
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert page.read_bytes() == content
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_page_of_torsor_s_is_replaced_and_the_command_says_so(trained, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    for command, kind in (("report {run} --out {page}", "report"), ("explore --out {page}", "explorer")):
+        page.unlink(missing_ok=True)
+        for said in (f"{kind}: {page}\n", f"{kind}: {page} (replaced)\n"):
+            assert run(command.format(run=trained, page=page)) == 0
+            assert capsys.readouterr().out == said
+    assert run(f"report {trained} --out {page}") == 0  # the one kind over the other
+    assert capsys.readouterr().out == f"report: {page} (replaced)\n"
+    page.write_text(
+        "<!doctype html>\n<html>\n<head>\n<title>torsor: geometry explorer</title>"
+    )  # an explorer of before
+    assert run(f"explore --out {page}") == 0
+    assert "(replaced)" in capsys.readouterr().out
 
 
 def test_a_second_process_on_one_run_folder_is_one_line(trained, capsys):

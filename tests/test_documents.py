@@ -28,7 +28,7 @@ def users_numerics():
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
 def test_the_readme_s_python_runs(code, capsys):
-    exec(compile(code, "README.md", "exec"), {})
+    exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out
 
 
@@ -37,7 +37,8 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page):
     exec(compile(PAGES[page], page, "exec"), {"__name__": "__main__"})
 
 
-SHELL = "".join(re.findall(r"^```\n(.*?)^```", README, re.DOTALL | re.MULTILINE))
+FENCED = re.findall(r"^```([^\n]*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+SHELL = "".join(block for kind, block in FENCED if not kind)
 LINES = [line.partition("#")[0].split()[1:] for line in SHELL.splitlines() if line.startswith("torsor ")]
 
 

@@ -24,8 +24,9 @@ from torsor.cli.patience import shown_waiting
 from torsor.cli.shown_left import shown_left
 from torsor.cli.table import counted
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES
-from torsor.experiments.listening import tell
+from torsor.experiments.listening import listening, tell, telling_draws
 from torsor.experiments.run_table import Order
+from torsor.interop.watched_folder import watched_folder
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = """
@@ -165,6 +166,9 @@ def test_a_number_of_threads_that_no_machine_has_is_one_line_of_every_bench(caps
         ("train langage --width 4", "did you mean 'rotate-the-loop/language'?"),
         ("train --seed 3", "name an experiment: torsor train EXPERIMENT; there are: "),
         ("plan A5 --gpu h100", "did you mean 'rotate-the-loop/a5' or 'tracking/a5'?"),
+        ("table A5 --width 16", "there is no table 'A5'; did you mean 'rotate-the-loop/a5'?"),
+        ("table rotate-the-loop/a5 --wdith 16", "Did you mean --width?"),
+        ("table rotate-the-loop/a5 --verifi", "Did you mean --verify?"),
         ("table A5 --dry-run", "there is no table 'A5'; did you mean 'rotate-the-loop/a5'?"),
         ("table subgroup", "of subgroups there are: subgroups/tiny-shakespeare-100k, "),
         ("data prepare", "name what to read: --source FILE or FOLDER of .parquet, .jsonl or .txt, fineweb, "),
@@ -229,8 +233,8 @@ def test_what_a_command_has_done_is_read_by_a_program(tmp_path, capsys):
 
     trained = told(f"train rotate-the-loop/s3 {tiny} --out {path}")
     assert trained == {"run": str(path), "evaluation": json.loads((path / "evaluation.json").read_text())}
-    assert told(f"report {path} --out {page}") == {"report": str(page)}
-    assert told(f"explore {path} --out {page}") == {"explorer": str(page)}
+    assert told(f"report {path} --out {page}") == {"report": str(page), "replaced": False}
+    assert told(f"explore {path} --out {page}") == {"explorer": str(page), "replaced": True}
     exported = told(f"export {path} --to hf --out {tmp_path / 'hf'}")
     assert exported["class"] == "AutoModelForTokenClassification"
     prepared = told(f"data prepare --source {text} --tokenizer characters --out {tmp_path / 'tokens'}")
@@ -279,6 +283,92 @@ def test_what_takes_long_says_how_long_on_stderr_and_nothing_of_it_on_stdout(
     assert " left" not in captured.out
     if "--json" in command:
         json.loads(captured.out)
+
+
+def told_on_stderr(command: str, monkeypatch, capsys) -> dict[str, list[int]]:
+    """The shares that a command's lines have said, by what goes on."""
+    for name in ("PATIENCE", "LINE_EVERY"):
+        monkeypatch.setattr(f"torsor.cli.shown_left.{name}", 0.0)
+    assert run(command) == 0
+    captured = capsys.readouterr()
+    assert " left" not in captured.out
+    told = {}
+    for line in captured.err.splitlines():
+        what, share, left = line.rsplit("  ", 2)
+        assert re.fullmatch(r"\d+ s left", left)
+        told.setdefault(what, []).append(int(share.removesuffix(" %")))
+    return told
+
+
+def test_what_a_large_run_s_export_measure_and_explore_wait_for_is_told_to_its_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("torsor.interop.watched_folder.EVERY", 0.001)
+    monkeypatch.setattr("torsor.training.durable.AT_ONCE", 4096)
+    path = tmp_path / "run"
+    tiny = "--width 16 --heads 2 --length 3 --updates 1 --batch 2 --words 4 --threads 1"
+    assert run(f"train rotate-the-loop/s3 {tiny} --out {path}") == 0
+    capsys.readouterr()
+    for command, whats in (
+        (f"measure {path}", {"building the model", "checking the checkpoint", "measuring the map"}),
+        (f"explore {path} --out {tmp_path / 'page.html'}", {"building the model", "checking the checkpoint"}),
+        (
+            f"export {path} --out {tmp_path / 'hf'}",
+            {"building the model", "checking the checkpoint", "writing the weights"},
+        ),
+    ):
+        told = told_on_stderr(command, monkeypatch, capsys)
+        assert set(told) == whats, command
+        for what, shares in told.items():
+            assert shares[-1] == 100, what
+            for each in split_where_it_falls(shares):
+                assert each == sorted(each)
+        for what in {"building the model", "checking the checkpoint"}:
+            assert len(set(told[what])) > 3, what  # on the way, too
+
+
+def split_where_it_falls(shares: list[int]) -> list[list[int]]:
+    """The measures of a map twice, say: the untrained one and the trained."""
+    falls = [place for place in range(1, len(shares)) if shares[place - 1] == 100]
+    return [shares[start:end] for start, end in zip([0, *falls], [*falls, len(shares)], strict=True)]
+
+
+def test_what_is_written_by_another_s_code_is_told_in_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr("torsor.interop.watched_folder.EVERY", 0.01)
+    told = []
+
+    def watch(done: int, of: int) -> None:
+        told.append((done, of))
+
+    def fail() -> None:
+        with watched_folder(tmp_path, 300, watch):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert (300, 300) not in told  # what failed is not said to be done
+    told.clear()
+    with watched_folder(tmp_path, 300, watch):
+        (tmp_path / "a").write_bytes(bytes(100))
+        while (100, 300) not in told:
+            time.sleep(0.01)
+    assert told[0] == (0, 300)
+    assert told[-1] == (300, 300)
+    with watched_folder(tmp_path, 50, watch):
+        while told[-1] != (50, 50):  # never more than was thought
+            time.sleep(0.01)
+    assert {done <= of for done, of in told} == {True}
+
+
+def test_a_model_is_built_alike_whether_somebody_listens_or_not(tmp_path):
+    build = EXPERIMENTS["rotate-the-loop/s3"].build
+    given = EXPERIMENTS["rotate-the-loop/s3"].arguments(width=16, heads=2)
+    alone = build(**given).model.state_dict()
+    parameters = sum(each.numel() for each in build(**given).model.parameters())
+    shares = []
+    with listening(lambda _, share: shares.append(share)), telling_draws(parameters, "building the model"):
+        watched = build(**given).model.state_dict()
+    assert all(torch.equal(watched[name], value) for name, value in alone.items())
+    assert shares[-2] > 0.8  # what is drawn is most of the model
+    assert shares == sorted(shares)
 
 
 def test_after_each_run_a_table_says_how_many_are_left_and_for_how_long(tmp_path, monkeypatch, capsys):
@@ -388,6 +478,7 @@ def test_the_shell_completes_commands_experiments_and_options(tmp_path):
         (["mea"], ["measure"]),
         (["train", "rotate-the-loop/s"], ["rotate-the-loop/s3", "rotate-the-loop/s5"]),
         (["train", "rotate-the-loop/s3", "--wid"], ["--width"]),
+        (["table", "rotate-the-loop/s5", "--wid"], ["--width"]),
         (["train", "rotate-the-loop/s3", "--scale", ""], ["laptop", "paper"]),
     ):
         done = subprocess.run(
@@ -428,6 +519,7 @@ def test_what_tells_how_far_it_is_has_its_time_left_on_the_line_that_waits(monke
         time.sleep(0.4)
     assert "reading runs" in stream.getvalue()
     assert "25 %  15 s left" in stream.getvalue()
+    assert "━" in stream.getvalue()  # a bar
 
 
 def test_a_thing_that_begins_anew_has_a_pace_of_its_own(monkeypatch):

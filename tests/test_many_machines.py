@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -190,6 +191,16 @@ def test_a_run_that_lost_a_process_is_ended_by_one_alone_on_the_same_batches(tra
     assert alone[15:] != pytest.approx(together[14:-1], rel=1e-4)  # no batch is another's
 
 
+@pytest.mark.parametrize(("name", "run"), [("scored again", "undisturbed"), ("shards, scored again", "shards")])
+def test_the_scores_of_a_finished_run_of_several_processes_are_made_again_by_the_main_one(name, run, trained, endings):
+    assert endings[name] == [0, 0]
+    for file in (each for each in (trained / run).rglob("*") if each.is_file() and each.name != ".lock"):
+        assert (trained / f"{run}, scored again" / file.relative_to(trained / run)).read_bytes() == file.read_bytes()
+    said = (trained / f"{run}, scored again.0.txt").read_text()
+    assert "40 updates; nothing was trained now; its model was examined again\n" in said
+    assert (trained / f"{run}, scored again.1.txt").read_text() == ""
+
+
 def test_each_process_writes_its_own_shard_and_none_holds_the_whole_model(trained):
     folder = trained / "fsdp, whole" / "checkpoint"
     shards = {f"{kind}-{number}-of-2.safetensors" for kind in ("model", "training") for number in (1, 2)}
@@ -272,6 +283,22 @@ def test_only_the_main_process_speaks(trained, endings):
     assert told.count("\n") == 1
     assert "holds a run with seed=0, not 5" in told
     assert (trained / "undisturbed, another seed.1.txt").read_text() == ""
+
+
+@pytest.mark.parametrize(("number", "heard"), [(0, ["measuring"]), (1, [])])
+def test_how_far_a_run_is_the_main_process_alone_says(number, heard, tmp_path, monkeypatch):
+    from torsor.cli.train import _follow_together
+    from torsor.experiments.listening import listening, tell
+
+    def records():
+        tell("measuring", 1, 2)
+        yield from ()
+
+    monkeypatch.setattr("torsor.cli.progress.follow", lambda records, _path: list(records))
+    told = []
+    with listening(lambda what, _share: told.append(what)):
+        _follow_together(records(), tmp_path, SimpleNamespace(number=number, count=2))
+    assert told == heard
 
 
 def test_a_batch_that_the_processes_cannot_share_is_one_line_and_leaves_nothing(trained, endings):

@@ -128,7 +128,9 @@ def test_an_empty_environment_with_what_is_shipped_alone_passes_the_readme_s_qui
     read = (ROOT / "README.md").read_text()
     (tmp_path / "ten_lines.py").write_text(re.findall(r"```python\n(.*?)```", read, re.S)[0])
     assert "torch.Size" in run(python, "ten_lines.py")
-    typed = [line.partition("#")[0].split()[1:] for line in read.splitlines() if line.startswith("torsor ")]
+    blocks = re.findall(r"^```[^\n]*\n(.*?)^```$", read, re.S | re.M)
+    (commands,) = (block for block in blocks if block.startswith("torsor list"))
+    typed = [line.partition("#")[0].split()[1:] for line in commands.splitlines() if line.startswith("torsor ")]
     assert ["list"] in typed
     assert ["train", "rotate-the-loop/s3"] in typed
     run(torsor, "list")

@@ -176,7 +176,9 @@ def test_a_newer_format_is_refused(made):
     (made / "run.json").write_text(json.dumps(content | {"format": 2, "novelty": True}))
     before = snapshot(made)
     for read in (open_run, read_run):
-        with refused("was written by a newer torsor: format 2, this one reads up to 1$"):
+        with refused(
+            "was written by a newer torsor: format 2, this one reads up to 1; use that one, or choose another folder$"
+        ):
             read(made)
     assert snapshot(made) == before
 
@@ -207,10 +209,10 @@ def test_a_run_file_with_other_names_is_refused(tmp_path):
         (
             '"state.json"',
             '"../state.json"',
-            r"run.json was altered: missing or unexpected \.\./state.json, state.json$",
+            r"run.json was altered: missing or unexpected \.\./state.json, state.json; put a copy ",
         ),
-        ('"update"', '"updates"', "run.json was altered: missing or unexpected update, updates$"),
-        ('"seed"', '"sead"', "run.json was altered: missing or unexpected sead, seed$"),
+        ('"update"', '"updates"', "run.json was altered: missing or unexpected update, updates; put a copy "),
+        ('"seed"', '"sead"', "run.json was altered: missing or unexpected sead, seed; put a copy "),
     ):
         (tmp_path / "run.json").write_text(good.replace(old, new))
         with refused(message):

@@ -2,7 +2,9 @@
 
 import json
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,11 +12,12 @@ from scipy import stats
 
 from torsor.cli import main
 from torsor.cli.progress import follow
-from torsor.experiments.catalogue import EXPERIMENTS, TABLES, find_table
+from torsor.experiments.catalogue import EXPERIMENTS, TABLES, find, find_table
 from torsor.experiments.over_seeds import OverSeeds
 from torsor.experiments.reading import AccuracyByDepth
 from torsor.experiments.run_table import Order, complete, is_finished, results, run_path
 from torsor.experiments.tuning import Tuning
+from torsor.training import read_run
 
 TINY = {
     "width": 16,
@@ -240,3 +243,77 @@ def test_a_mistake_is_one_line(command, words, tmp_path, monkeypatch, capsys):
     assert words in error
     assert error.count("\n") == 1
     assert not any(tmp_path.iterdir())
+
+
+# The arguments of an experiment, and the picture
+
+
+def test_a_table_passes_every_argument_of_its_experiment_on_to_all_its_runs(tmp_path, capsys):
+    typed = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in TINY.items())
+    words = f"table rotate-the-loop/s5 {typed} --core-layers 2 --seeds 1 --threads 1 --out {tmp_path} --json"
+    assert run(words) == 0
+    content = json.loads(capsys.readouterr().out)
+    runs = [Path(each["path"]) for each in content["runs"]]
+    assert len(runs) == 2
+    for path in runs:
+        arguments = read_run(path).arguments
+        assert {name: arguments[name] for name in TINY} == TINY
+        assert arguments["core_layers"] == 2
+    assert all(" --core-layers 2 " in row["command"] for row in content["rows"])
+    assert run(f"{words.replace('--core-layers 2 ', '')} --dry-run") == 2  # its runs are others than those
+    assert "core_layers=2, not 1" in capsys.readouterr().err
+
+
+def test_a_truth_value_and_a_name_with_a_space_are_passed_on_in_the_command_as_they_are_typed(tmp_path, capsys):
+    words = ["--recompute", "--no-lambada", "--text", "a text.txt", "--dry-run", "--json", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit) as ending:
+        main(["table", "rotate-the-loop/language", *words])
+    assert not ending.value.code
+    for row in json.loads(capsys.readouterr().out)["rows"]:
+        assert " --recompute --no-lambada " in row["command"] or " --no-lambada --recompute " in row["command"]
+        assert "--text 'a text.txt'" in row["command"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_refuses_what_its_rows_differ_in_and_the_seed_and_has_no_other_argument_that_is_unknown(name, capsys):
+    table = TABLES[name]
+    kept = {"updates", "learning_rate", "text"}
+    differing = {
+        each
+        for row in table.rows
+        for each in row.arguments
+        if len({str(other.arguments.get(each)) for other in table.rows}) > 1 and each not in kept
+    }
+    known = find(table.experiment).arguments()
+    for each in sorted(differing | {"seed"}):
+        value = next((row.arguments[each] for row in table.rows if each in row.arguments), 3)
+        assert run(f"table {name} --{each.replace('_', '-')} {value} --dry-run") == 2
+        said = capsys.readouterr()
+        assert f"torsor: {each.replace('_', '-')} must not be given to {name}, whose " in said.err
+        assert (said.out, said.err.count("\n")) == ("", 1)
+    assert run(f"table {name} --help") == 0
+    shown = set(re.findall(r"--([a-z][a-z0-9-]*)", capsys.readouterr().out))
+    own = {each.replace("_", "-") for each in set(known) - differing - {"seed"}}
+    assert own <= shown
+    assert not {each.replace("_", "-") for each in differing | {"seed"}} & shown
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_picture_replaces_a_picture_of_a_table_and_nothing_else(ending, tmp_path, monkeypatch, capsys):
+    table = find_table("rotate-the-loop/s5")
+    path = tmp_path / f"picture.{ending}"
+    command = f"table {table.name} --dry-run --out {tmp_path / 'runs'} --picture {path}"
+    for said in (f"picture: {path}, its numbers beside it\n", f"picture: {path}, its numbers beside it (replaced)\n"):
+        assert run(command) == 0
+        assert capsys.readouterr().out.endswith(said)
+    assert {each.name for each in tmp_path.iterdir()} == {path.name, "picture.csv"}
+    monkeypatch.setattr("torsor.experiments.run_table.complete", lambda *_: pytest.fail("it was run before"))
+    for mine in (path, tmp_path / "picture.csv"):
+        good = mine.read_bytes()
+        mine.write_bytes(b"mine")
+        assert run(command.replace("--dry-run ", "")) == 2
+        said = capsys.readouterr()
+        assert f"{mine} is neither: name another file, or move it away" in said.err
+        assert (said.out, said.err.count("\n")) == ("", 1)
+        assert mine.read_bytes() == b"mine"
+        mine.write_bytes(good)

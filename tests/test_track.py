@@ -167,12 +167,43 @@ def test_a_run_s_files_go_to_its_own_folder_and_the_report_shows_them(trained, t
 
 def test_a_file_that_cannot_be_written_is_one_line_and_leaves_the_earlier_one(trained, tmp_path, capsys):
     (tmp_path / "tracking.csv").mkdir()
-    (tmp_path / "tracking.json").write_text("earlier")
+    earlier = '{"format": 1, "readings": []}'
+    (tmp_path / "tracking.json").write_text(earlier)
     assert run(f"track {trained} --words 20 --lengths 4 --out {tmp_path} --threads 1") == 2
     error = capsys.readouterr().err
     assert f"cannot write to {tmp_path}" in error
     assert error.count("\n") == 1
-    assert (tmp_path / "tracking.json").read_text() == "earlier"
+    assert (tmp_path / "tracking.json").read_text() == earlier
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("tracking.json", '{"parcel": 7}'),
+        ("tracking.json", "mine"),
+        ("tracking.csv", "date,parcel\n"),
+        ("tracking-positions.csv", "x,y\n"),
+    ],
+)
+def test_a_file_of_somebody_else_s_is_never_written_over(name, content, trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("torsor.tracking.tracked.track", lambda *_, **__: pytest.fail("it was worked on before"))
+    (tmp_path / name).write_text(content)
+    assert run(f"track {trained} --words 20 --lengths 4 --out {tmp_path} --threads 1") == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path / name} is another file: name another folder, or move it away" in said
+    assert said.count("\n") == 1
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [(name, content)]
+
+
+def test_what_a_track_left_that_was_cut_off_is_written_anew(trained, tmp_path, capsys):
+    command = f"track {trained} --words 20 --lengths 4 --out {tmp_path} --threads 1"
+    assert run(command) == 0
+    whole = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    for name, content in whole.items():
+        (tmp_path / name).write_bytes(content[: len(content) // 2])
+    assert run(command) == 0
+    assert whole == {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    capsys.readouterr()
 
 
 def test_a_run_with_a_state_is_read_on_and_one_with_held_out_pairs_is_examined_with_them(trained, monkeypatch, capsys):

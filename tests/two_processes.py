@@ -5,6 +5,7 @@ A program of its own: it loads torch and Fabric once and forks for every pair of
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -321,6 +322,14 @@ def alone(job) -> list[int]:
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]
 
 
+def without_scores(run: Path) -> Path:
+    """A copy of a finished run whose scores are gone."""
+    copy = run.with_name(f"{run.name}, scored again")
+    shutil.copytree(run, copy)
+    (copy / "evaluation.json").unlink()
+    return copy
+
+
 def killed_and_resumed(here: Path) -> dict[str, list[int]]:
     """A command undisturbed, and two runs of it that lose a process: two go on with one, one with the other.
 
@@ -340,6 +349,8 @@ def killed_and_resumed(here: Path) -> dict[str, list[int]]:
         "two": both(command(two)),
         "one, killed": both(command(one, name=", killed"), kill_when=lambda: lines(one) >= 16),
         "one": alone(command(one, "--batch 8")),
+        "scored again": both(command(without_scores(whole))),
+        "shards, scored again": both(command(without_scores(shards), fsdp)),
         "another seed": both(command(whole, "--batch 8 --devices 2 --seed 5", name=", another seed")),
         "a batch of 7": both(command(here / "odd", "--batch 7 --devices 2")),
     }

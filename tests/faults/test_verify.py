@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from campaign_order import order
 from refusal import refused
 from torsor.cli import main
 from torsor.cli.paper_table import print_grid, print_markdown
-from torsor.cli.verify import verify_runs
+from torsor.cli.verify import verify_table
 from torsor.experiments.provenance import provenances
 from torsor.experiments.run import carry_out
 from torsor.experiments.run_table import results
@@ -40,7 +41,7 @@ def made(tmp_path_factory):
 
 
 def test_every_row_comes_out_again_from_its_checkpoint_to_the_last_digit(made, capsys):
-    verify_runs(made, None)
+    verify_table(made, None)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert all(" values are equal  " in line for line in lines)
@@ -55,7 +56,7 @@ def test_a_program_reads_what_was_compared_of_every_run_and_what_differs(made, c
     path.write_text(json.dumps(scores))
     try:
         with pytest.raises(ArithmeticError, match=r"^1 of 2 runs"):
-            verify_runs(made, None, as_json=True)
+            verify_table(made, None, as_json=True)
     finally:
         path.write_bytes(good)
     told = json.loads(capsys.readouterr().out)
@@ -76,7 +77,7 @@ def test_a_number_that_was_changed_in_its_last_digit_is_found_and_its_row_named(
     path.write_text(json.dumps(scores))
     try:
         with pytest.raises(ArithmeticError, match=r"^1 of 2 runs do not come out again from their checkpoints$"):
-            verify_runs(made, None)
+            verify_table(made, None)
     finally:
         path.write_bytes(good)
     first, second = capsys.readouterr().out.splitlines()
@@ -86,7 +87,7 @@ def test_a_number_that_was_changed_in_its_last_digit_is_found_and_its_row_named(
 
 def test_a_table_without_finished_runs_has_nothing_to_verify(made, tmp_path):
     with refused("has no finished run in .* to verify"):
-        verify_runs(replace(made, root=tmp_path), None)
+        verify_table(replace(made, root=tmp_path), None)
 
 
 def test_values_are_compared_by_type_and_names_too():
@@ -168,6 +169,12 @@ def test_a_run_goes_on_with_the_same_data_or_not_at_all(tmp_path):
     kept = json.loads((tmp_path / "run" / DATA).read_bytes())
     assert kept.keys() == {"tokenizer_sha256", "training_sha256", "validation_sha256"}
     run()
+    (tmp_path / "run" / DATA).write_text("{")
+    with refused(f"run/{DATA} is not JSON: .*; put a copy of it back, or delete it and make sure yourself that the"):
+        run()
+    (tmp_path / "run" / DATA).unlink()  # as it was told
+    run()
+    assert json.loads((tmp_path / "run" / DATA).read_bytes()) == kept
     text.write_text(text.read_text().replace("ab", "ba"))
     with refused(
         "run holds a run on data with .*training_sha256=[0-9a-f]{64}, not [0-9a-f]{64}.*: bring the same data"
@@ -245,3 +252,88 @@ def test_the_help_of_a_table_says_what_verify_does(capsys):
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "--verify" in said
     assert "compute the numbers of every finished run again from its checkpoint" in said
+
+
+# One run
+
+
+@pytest.fixture
+def changed(made):
+    """A run of the table, two of its scores changed for the test."""
+    path = next(iter(verify(made))).path
+    good = (path / "evaluation.json").read_bytes()
+    scores = json.loads(good)
+    scores["depths"][0]["token"] += 1e-9
+    scores["depths"][1]["words"] += 1
+    (path / "evaluation.json").write_text(json.dumps(scores))
+    yield path
+    (path / "evaluation.json").write_bytes(good)
+
+
+def measure(*words: str | Path) -> int:
+    with pytest.raises(SystemExit) as ending:
+        main(["measure", *map(str, words), "--verify"])
+    return ending.value.code or 0
+
+
+def test_one_run_comes_out_again_from_its_checkpoint_and_nothing_of_it_changes(made, capsys):
+    path = next(iter(verify(made))).path
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    assert measure(path) == 0
+    said = capsys.readouterr()
+    assert re.fullmatch(rf"{path}: all \d\d+ values are equal\n", said.out)
+    assert said.err == ""
+    assert before == {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_of_one_run_every_number_that_differs_has_a_line_and_the_command_leaves_with_1(changed, made, capsys):
+    sound = next(each.path for each in verify(made) if each.path != changed)
+    assert measure(changed, sound) == 1
+    said = capsys.readouterr()
+    token, words, equal = said.out.splitlines()
+    assert token.startswith(f"{changed}: depths[0].token is stored as ")
+    assert words == f"{changed}: depths[1].words is stored as 21 and computed as 20"
+    assert equal.startswith(f"{sound}: all ")
+    assert said.err == "torsor: 1 of 2 runs do not come out again from their checkpoints\n"
+
+
+def test_a_program_reads_what_differs_in_one_run(changed, capsys):
+    assert measure(changed, "--json") == 1
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    assert [line.partition(" ")[0] for line in told["differences"]] == ["depths[0].token", "depths[1].words"]
+    assert (told["seed"], told["path"]) == (0, str(changed))
+
+
+def test_a_run_that_cannot_be_verified_is_one_line_that_says_what_to_do(made, tmp_path, capsys):
+    path = next(iter(verify(made))).path
+    other = tmp_path / "run"
+    for name, change, said in (
+        ("run.json", lambda text: text.replace('"finished"', '"running"'), "must be a finished run to be verified, "),
+        ("evaluation.json", lambda text: text[:40], "delete it, and torsor train rotate-the-loop/a5 "),
+    ):
+        shutil.copytree(path, other)
+        file = other / name
+        content = json.loads(file.read_text())
+        content.get("about", {}).pop("sha256", None)  # as if it had been written so
+        file.write_text(change(json.dumps(content)))
+        assert measure(other) == 2
+        told = capsys.readouterr()
+        assert (told.out, told.err.count("\n")) == ("", 1)
+        assert said in told.err
+        shutil.rmtree(other)
+    with pytest.raises(SystemExit):
+        main(["measure", str(path), str(path)])
+    assert "takes one run folder, or several with --verify, got 2" in capsys.readouterr().err
+    assert measure(path, "--threads", "0") == 2
+    assert capsys.readouterr().err == "torsor: threads must be at least 1, got 0\n"
+
+
+def test_a_measurement_takes_the_threads_that_are_typed_and_the_run_s_own_otherwise(made, tmp_path, capsys):
+    path = tmp_path / "run"
+    shutil.copytree(next(iter(verify(made))).path, path)
+    for words, threads in ((["--threads", "2"], 2), ([], 1)):
+        with pytest.raises(SystemExit) as ending:
+            main(["measure", str(path), *words])
+        assert not ending.value.code
+        assert torch.get_num_threads() == threads
+    capsys.readouterr()

@@ -297,3 +297,65 @@ def test_the_permutation_of_a_product_read_left_to_right_is_the_composition_in_r
 def test_a_permutation_takes_integers_of_any_size(dtype):
     m = Permutation(torch.tensor([2, 0, 1]).to(dtype))
     assert torch.equal((m @ m).dense(), m.power(2).dense())
+
+
+# Print
+
+
+def widened(linear_map, dim):
+    """A map of the same kind, options and batch axes, ``dim`` wide."""
+    match linear_map:
+        case Dense(matrix=matrix):
+            return replace(linear_map, matrix=torch.randn(*matrix.shape[:-2], dim, dim) / math.sqrt(dim))
+        case Diagonal(values=values):
+            return replace(linear_map, values=torch.rand(*values.shape[:-1], dim))
+        case ScaledRotation(scale=scale):
+            shape = (*scale.shape[:-1], dim // 2)
+            return replace(linear_map, scale=torch.rand(shape), angle=torch.rand(shape))
+        case Householder(vectors=vectors):
+            return replace(linear_map, vectors=torch.randn(*vectors.shape[:-1], dim))
+        case Permutation(images=images):
+            return Permutation(torch.argsort(torch.rand(*images.shape[:-1], dim)))
+    raise AssertionError(f"widen {type(linear_map).__name__} here too")
+
+
+@every_map
+@pytest.mark.parametrize("dim", [8, 512])
+def test_a_map_is_printed_in_one_short_line_without_its_tensors(name, dim):
+    m = MAPS[name]() if dim == 8 else widened(MAPS[name](), dim)
+    said = repr(m)
+    assert said.startswith(f"{type(m).__name__}(dim={dim}, ")
+    assert len(said) < 200, said
+    assert "tensor" not in said
+    assert "\n" not in said
+    assert "gain=" in said
+    assert "norm error=" in said
+
+
+@every_map
+def test_the_printed_gain_and_norm_error_are_those_of_the_matrix(name):
+    m = MAPS[name]()
+    matrix = m.dense().double()
+    gain = torch.linalg.det(matrix).abs() ** (1 / m.dim)
+    error = 1 - gain / (torch.linalg.matrix_norm(matrix) / math.sqrt(m.dim))
+    said = repr(m).partition(" gain=")[2].removesuffix(")")
+    gains, _, errors = said.partition(", norm error=")
+    for shown, values, tolerance in ((gains, gain, 1e-3), (errors, error, 1e-1)):
+        ends = [float(word) for word in shown.split(" to ")]
+        assert min(ends) == pytest.approx(values.min().item(), rel=tolerance, abs=1e-14)
+        assert max(ends) == pytest.approx(values.max().item(), rel=tolerance, abs=1e-14)
+
+
+def test_the_norm_error_is_zero_exactly_for_maps_that_scale_every_state_alike():
+    alike = ScaledRotation(torch.full((4,), 0.5), torch.arange(4.0))
+    for m in (alike, Dense(alike.dense()), Permutation(torch.tensor([1, 0])), Diagonal(torch.tensor([-0.5, 0.5]))):
+        assert float(repr(m).partition("norm error=")[2].removesuffix(")")) < 1e-14
+    apart = ScaledRotation(torch.tensor([0.5, 0.6]), torch.zeros(2))
+    assert float(repr(apart).partition("norm error=")[2].removesuffix(")")) > 1e-3
+
+
+def test_a_map_without_numbers_or_too_large_to_reckon_is_printed_all_the_same():
+    assert repr(Dense(torch.empty(2, 2, device="meta"))) == "Dense(dim=2, matrix=float64 (2, 2), groups=1)"
+    assert repr(Dense(torch.zeros(1025, 1025))) == "Dense(dim=1025, matrix=float64 (1025, 1025), groups=1)"
+    assert "gain=0, norm error=1.0e+00" in repr(Diagonal(torch.tensor([0.0, 1.0])))
+    assert "gain=nan" in repr(Diagonal(torch.tensor([math.nan, 1.0])))

@@ -39,7 +39,7 @@ app: App = App(
 app.command(demo.demo)
 app.command(listing.list_experiments, name="list")
 app.command(train.app)
-app.command(table.table)
+app.command(table.app)
 app.command(measure.measure)
 app.command(track.track)
 app.command(generate.generate)

@@ -129,8 +129,8 @@ def _run(
         if as_json:
             return
         if name == "machine":
-            print_machine(content)
+            print_machine(content, quick)
         else:
-            print_case(name, content)
+            print_case(name, content, quick)
 
     hand_out(run_cases(names, rounds, quick, tell), as_json, out)

@@ -43,22 +43,24 @@ def ratio_words(ratio: float | None, interval: Sequence[float], hidden: bool, di
     return f"{shown} ({low} to {high})"
 
 
-def print_machine(machine: dict[str, Any]) -> None:
-    """The machine and its limits in one line."""
-    wide_console().print(
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads, torch {machine['torch']}: "
-        f"matrix peak {machine['gemm'] / 1e9:.0f} GFLOP/s, bandwidth {machine['bandwidth'] / 1e9:.1f} GB/s"
-    )
+def print_machine(machine: dict[str, Any], quick: bool = False) -> None:
+    """The machine and its limits in one line; of a quick run the machine alone, since so small sizes reach no limit."""
+    told = f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads, torch {machine['torch']}: "
+    if quick:
+        told += "its limits are not told, since --quick's sizes do not reach them"
+    else:
+        told += f"matrix peak {machine['gemm'] / 1e9:.0f} GFLOP/s, bandwidth {machine['bandwidth'] / 1e9:.1f} GB/s"
+    wide_console().print(told)
 
 
-def print_case(name: str, content: dict[str, Any]) -> None:
-    """A table of the rows, one of how they grow, and what else was found."""
+def print_case(name: str, content: dict[str, Any], quick: bool = False) -> None:
+    """A table of the rows, one of how they grow, and what else was found; of a quick run no share of a limit."""
     console = wide_console()
     settings = ", ".join(f"{key} {_plain(value)}" for key, value in content.get("settings", {}).items())
     console.print(f"\n{name}{': ' if settings else ''}{settings}")
     rows = content.get("rows", [])
     if rows and "seconds_interval" in rows[0]:
-        _print_harness(rows)
+        _print_harness(rows, quick)
     else:
         _print_rows([row for key, value in content.items() if key != "growth" for row in _rows_of(key, value)])
     if "growth" in content:
@@ -76,7 +78,7 @@ def print_case(name: str, content: dict[str, Any]) -> None:
     for name_of_model, difference in content.get("differences", {}).items():
         if isinstance(difference, float):
             console.print(f"largest difference, {name_of_model}: {difference:.1e}")
-    if "parts" in content:
+    if "parts" in content and not quick:
         table = Table(
             "floor of",
             "part",
@@ -98,11 +100,13 @@ def print_case(name: str, content: dict[str, Any]) -> None:
 BOUNDS = ("floor", "reach")  # of a main job: see torsor.bench.floors
 
 
-def _print_harness(rows: Sequence[dict[str, Any]]) -> None:
+def _print_harness(rows: Sequence[dict[str, Any]], quick: bool) -> None:
     heads = ["case", "median", "interval", "of peak", "of bandwidth", "per second", "times as fast", "peak"]
     heads += ["of floor", "of reach"]
     cells = [_harness_cells(row) for row in rows]
-    kept = [column for column in range(len(heads)) if column < 2 or any(row[column] for row in cells)]
+    of_limits = {heads.index(head) for head in ("of peak", "of bandwidth", "of floor", "of reach")} if quick else set()
+    columns = [column for column in range(len(heads)) if column not in of_limits]
+    kept = [column for column in columns if column < 2 or any(row[column] for row in cells)]
     table = Table(*(heads[column] for column in kept), box=None, pad_edge=False)
     for row in cells:
         table.add_row(*(row[column] for column in kept))
@@ -114,7 +118,7 @@ def _harness_cells(row: dict[str, Any]) -> list[str]:
     return [
         row["case"],
         _time(row["seconds"]),
-        f"{_time(low)} to {_time(high)}",
+        f"{_time(low)} to {_time(high)}" if low < high else "",  # of a single round
         f"{row['share_of_peak']:.3f}" if "share_of_peak" in row else "",
         f"{row['share_of_bandwidth']:.3f}" if "share_of_bandwidth" in row else "",
         f"{row['per_second']:,.0f} {row['unit']}" if "per_second" in row else "",

@@ -30,7 +30,7 @@ def demo(
         as_json: print JSON for programs.
 
     Raises:
-        ValueError: when ``seeds`` is below 1.
+        ValueError: when ``seeds`` is below 1, or a file is in the page's place that is no page of torsor's.
     """
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")
@@ -42,7 +42,9 @@ def demo(
     from torsor.experiments.reading import trained_geometry
     from torsor.experiments.run import carry_out
     from torsor.report import write_report
+    from torsor.report.own_page import replaces_page
 
+    replaced = replaces_page(out / "report.html")
     experiment = find(EXPERIMENT)
     runs = []
     for transition, groups in ROWS:
@@ -54,9 +56,9 @@ def demo(
             runs.append(path)
     page = write_report(runs, out / "report.html", command=typed_command())
     if as_json:
-        print(json.dumps({"runs": [str(run) for run in runs], "report": str(page.resolve())}))
+        print(json.dumps({"runs": [str(run) for run in runs], "report": str(page.resolve()), "replaced": replaced}))
         return
     print_scores(runs)
     print()
     print_geometry([(label(run), trained_geometry(run)) for run in runs])
-    print(f"\nreport: {page.resolve()}")
+    print(f"\nreport: {page.resolve()}{' (replaced)' * replaced}")

@@ -1,7 +1,7 @@
 """A command with a sub-command for each experiment: its own arguments as options, and those that all share."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -40,16 +40,37 @@ def experiments_app(
 def _command(
     experiment: Experiment, do: Callable[[Experiment, dict[str, Any]], object], common: Callable[..., None]
 ) -> Callable[..., None]:
-    """A function whose signature and help the command line shows."""
+    own = inspect.signature(experiment.build).parameters.values()
+    read = [each.replace(annotation=strict(each.name, each.annotation)) for each in own]
+    return options_command(experiment.summary, (read, experiment.build), common, lambda given: do(experiment, given))
+
+
+def options_command(
+    summary: str,
+    own: tuple[Iterable[inspect.Parameter], Callable[..., object]],
+    common: Callable[..., None],
+    do: Callable[[dict[str, Any]], object],
+) -> Callable[..., None]:
+    """A function whose signature and help the command line shows, of options that two others describe.
+
+    Args:
+        summary: the first line of its help.
+        own: options, and a function whose docstring says what they are.
+        common: more options, and what they are; a function's keyword arguments.
+        do: what happens, given the options that were typed.
+    """
 
     def command(**given: Any) -> None:
-        do(experiment, given)
+        do(given)
 
-    own = inspect.signature(experiment.build).parameters.values()
-    shared = inspect.signature(common).parameters.values()
-    read = [each.replace(annotation=strict(each.name, each.annotation)) for each in own]
-    command.__signature__ = inspect.Signature([*read, *shared])  # pyright: ignore[reportFunctionMemberAccess]
-    own_help = inspect.cleandoc(experiment.build.__doc__ or "").partition("Args:")[2]
-    shared_help = inspect.cleandoc(common.__doc__ or "").partition("Args:")[2]
-    command.__doc__ = f"{experiment.summary}\n\nArgs:{own_help.rstrip()}{shared_help.rstrip()}"
+    options, described = own
+    shared = [each for each in inspect.signature(common).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    command.__signature__ = inspect.Signature([*options, *shared])  # pyright: ignore[reportFunctionMemberAccess]
+    command.__doc__ = f"{summary}\n\nArgs:{_args_of(described)}{_args_of(common)}"
     return command
+
+
+def _args_of(described: Callable[..., object]) -> str:
+    """What a docstring says of arguments."""
+    said = inspect.cleandoc(described.__doc__ or "").partition("Args:")[2]
+    return said.partition("\n\n")[0].rstrip()

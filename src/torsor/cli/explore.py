@@ -17,10 +17,13 @@ def explore(run: Path | None = None, /, *, out: Path = Path("explore.html"), as_
         as_json: print JSON for programs.
 
     Raises:
-        ValueError: when the run has no transition.
+        ValueError: when the run has no transition, or a file is in the page's place that is no page of torsor's.
     """
     if run is not None:
         require_run(run)
+    from torsor.report.own_page import replaces_page
+
+    replaced = replaces_page(out)  # before the run is read
     from torsor.cli.train import typed_command
     from torsor.report import write_explorer
 
@@ -34,4 +37,5 @@ def explore(run: Path | None = None, /, *, out: Path = Path("explore.html"), as_
             raise ValueError(f"{run} must hold a model with a transition to explore, it has none")
         carry = transition()
     page = write_explorer(out, carry, name=str(run), command=typed_command()).resolve()
-    print(json.dumps({"explorer": str(page)}) if as_json else f"explorer: {page}")
+    told = {"explorer": str(page), "replaced": replaced}
+    print(json.dumps(told) if as_json else f"explorer: {page}{' (replaced)' * replaced}")

@@ -1,6 +1,7 @@
 """``torsor export``: a finished run's model in the form that another program loads."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +35,7 @@ def export(
         raise ValueError("name a run folder: torsor export RUN")
     require_run(run)
     from torsor.experiments.finished_run import finished_run
+    from torsor.experiments.listening import tell
     from torsor.interop import PlainCharacters, to_hugging_face
     from torsor.interop.missing import require_hugging_face
     from torsor.interop.model_card import model_card
@@ -54,6 +56,7 @@ def export(
             card=model_card(
                 run.resolve().name, auto, self_contained=self_contained, about=found.about, scores=found.scores
             ),
+            watch=partial(tell, "writing the weights"),
         )
     how = "trust_remote_code=True" if self_contained else "import torsor.interop.hugging_face"
     if as_json:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from threading import Timer
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from torsor.cli.pace import Pace
 from torsor.experiments.listening import listening
@@ -30,6 +30,7 @@ def shown_waiting(what: str) -> Iterator[None]:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
+        BarColumn(20),  # which pulses until something tells how far it is
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )
@@ -39,7 +40,7 @@ def shown_waiting(what: str) -> Iterator[None]:
     def heard(told: str, share: float) -> None:
         left = pace.left(told, share)
         words = "" if left is None else f"{100 * share:.0f} %  {left:.0f} s left"
-        shown.update(task, description=told, left=words)
+        shown.update(task, description=told, total=1.0, completed=share, left=words)
 
     later = Timer(PATIENCE, shown.start)
     later.daemon = True

@@ -18,19 +18,22 @@ def report(*runs: Path, out: Path | None = None, as_json: JsonFlag = False) -> N
         as_json: print JSON for programs.
 
     Raises:
-        ValueError: when no run is named.
+        ValueError: when no run is named, or a file is in the page's place that is no page of torsor's.
     """
     from torsor.cli.train import typed_command
     from torsor.experiments.listening import tell
     from torsor.report import write_report
+    from torsor.report.own_page import replaces_page
 
     if not runs:
         raise ValueError("name at least one run folder: torsor report RUN...")
     path = out or (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
+    replaced = replaces_page(path)
     warnings: list[str] = []
     with shown_waiting("drawing the page"):
         watch = partial(tell, "reading runs")
         page = write_report(runs, path, command=typed_command(), watch=watch, warn=warnings.append)
     for each in warnings:
         print(f"torsor: {each}", file=sys.stderr)
-    print(json.dumps({"report": str(page.resolve())}) if as_json else f"report: {page.resolve()}")
+    told = {"report": str(page.resolve()), "replaced": replaced}
+    print(json.dumps(told) if as_json else f"report: {page.resolve()}{' (replaced)' * replaced}")

@@ -6,7 +6,7 @@ from typing import Any
 from torsor.experiments.table import Table
 
 
-def draw(table: Table, content: list[dict[str, Any]], path: Path) -> None:
+def draw(table: Table, content: list[dict[str, Any]], path: Path) -> Path:
     """Draw a table and write its numbers beside the picture.
 
     Args:
@@ -14,8 +14,12 @@ def draw(table: Table, content: list[dict[str, Any]], path: Path) -> None:
         content: what ``results`` gives.
         path: of the picture.
 
+    Returns:
+        The file of the numbers.
+
     Raises:
-        ValueError: when the ending is not one of a picture, or there is no number at all.
+        ValueError: when the ending is not one of a picture, a file is there that torsor did not write, or there is no
+            number at all.
     """
     from torsor.report.table_picture import OURS, PAPER, Point, draw_table
 
@@ -30,4 +34,4 @@ def draw(table: Table, content: list[dict[str, Any]], path: Path) -> None:
                 points.append(Point(panel, series, at, column, PAPER, None, cell["paper"]["value"]))
             for seed, value in enumerate(cell["ours"][headline]["seeds"]):
                 points.append(Point(panel, series, at, column, OURS, seed, value))
-    draw_table(points, path, table.summary, table.across, headline)
+    return draw_table(points, path, table.summary, table.across, headline)

@@ -60,7 +60,7 @@ def track(
         as_json: print JSON for programs.
 
     Raises:
-        ValueError: when nothing is named or both are, or an argument is wrong.
+        ValueError: when nothing is named or both are, an argument is wrong, or a file in the folder is another's.
     """
     if (run is None) == (model is None):
         raise ValueError(
@@ -80,11 +80,14 @@ def track(
     from torsor.experiments.examined_run import examined_run
     from torsor.experiments.machine import find_device, prepare_machine
     from torsor.experiments.model_factory import examined_model
-    from torsor.experiments.results_folder import save_tracked
+    from torsor.experiments.results_folder import require_own_results, save_tracked
     from torsor.tracking.tracked import portions
     from torsor.tracking.tracked import track as examine
 
     prepare_machine(threads, run or Path())
+    folder = out or run
+    if folder is not None:
+        require_own_results(folder)  # before the work
     chosen = find_device(device)
     if run is not None:
         examined = examined_run(run, seed, chosen)
@@ -94,7 +97,6 @@ def track(
     suite, streamed = examined.suite(words, lengths), examined.stream(words, stream)
     with shown_work(portions(examined.subject, suite, streamed), str(run or model)) as watch:
         tracked = examine(examined.subject, suite, streamed, device=chosen, watch=watch)
-    folder = out or run
     saved = None if folder is None else save_tracked(tracked, folder, typed_command())
     if as_json:
         print(json.dumps(tracked.to_json()))

@@ -128,14 +128,16 @@ def _tell_finished(path: Path, updates: int, scored: bool, *, as_json: bool) -> 
 def _follow_together(records: "Updates", path: Path, processes: "Processes") -> None:
     """Draw from a run that several processes train: the main one alone shows it, and says what went wrong."""
     from torsor.cli.progress import follow
+    from torsor.experiments.listening import listening
     from torsor.experiments.together import ToldByMainError, lost
 
     try:
         if processes.number == 0:
             follow(records, path)
         else:
-            for _ in records:
-                pass
+            with listening(lambda _what, _share: None):  # how far it is, the main one says
+                for _ in records:
+                    pass
     except ToldByMainError:
         raise SystemExit(2) from None
     except (ArithmeticError, ValueError) as error:

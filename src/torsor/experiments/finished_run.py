@@ -9,7 +9,7 @@ from torch import nn
 from torsor.experiments.language_data import language_data
 from torsor.experiments.language_examination import LanguageExamination
 from torsor.experiments.reading import evaluation
-from torsor.experiments.run import rebuild
+from torsor.experiments.run import CHECKING, rebuild
 from torsor.experiments.study import Examination
 from torsor.experiments.word_examination import WordExamination
 from torsor.models import LoopedTransformer
@@ -54,7 +54,7 @@ def finished_run(path: Path) -> FinishedRun:
         raise ValueError(f"{path} must hold a finished run, it is {described.status}: go on with its own command first")
     study, _ = rebuild(path)
     tokenizer, symbols, labels = _tokens(study.task, path, described.arguments)
-    load_weights(path, study.model)
+    load_weights(path, study.model, watch=CHECKING)
     return FinishedRun(
         study.model.eval(),
         tokenizer,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:  # a program that lists what there is must not wait for torch
     from torch import nn
@@ -64,3 +64,37 @@ def telling_tokens(model: "nn.Module", tokens: int, what: str) -> Iterator[None]
         tell(what, 1, 1)
     finally:
         handle.remove()
+
+
+@contextmanager
+def telling_draws(parameters: int, what: str) -> Iterator[None]:
+    """Inside, tell how many numbers a model's orthogonal matrices have drawn: what takes long in building one.
+
+    Nothing is counted where nobody listens. What is drawn is not touched.
+
+    Args:
+        parameters: of the model.
+        what: goes on.
+    """
+    if _LISTENER.get() is None:
+        yield
+        return
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    @final
+    class Counting(TorchFunctionMode):
+        drawn = 0
+
+        def __torch_function__(
+            self, function: Callable[..., Any], _types: Any, given: tuple[Any, ...] = (), named: Any = None
+        ) -> Any:
+            found = function(*given, **(named or {}))
+            if function is torch.linalg.qr:
+                self.drawn += given[0].numel()
+                tell(what, self.drawn, parameters)
+            return found
+
+    with Counting():
+        yield
+    tell(what, 1, 1)

@@ -185,9 +185,12 @@ def description(run: Path) -> "RunDescription":
 
 def trained_geometry(run: Path) -> dict[str, Any]:
     """What was measured of a finished run's transition."""
-    from torsor.training.durable import read_json  # late: a table is declared without torch
+    from torsor.training.durable import DamagedFileError, RunFolderError, read_json  # late, as above
 
-    return read_json(run / "geometry.json")
+    try:
+        return read_json(run / "geometry.json")
+    except DamagedFileError as error:
+        raise RunFolderError(f"{error}; torsor measure {run} writes it again") from error
 
 
 def evaluation(run: Path) -> dict[str, Any]:

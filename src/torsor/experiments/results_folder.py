@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +13,36 @@ from torsor.training.durable import disk_errors, replace_json, sync_folder
 
 FORMAT = 1
 RESULTS, SCORES, CURVES = "tracking.json", "tracking.csv", "tracking-positions.csv"
+
+
+def require_own_results(folder: Path) -> None:
+    """Refuse a folder in which a file of somebody else's has a name of these; one that was cut off is no such file.
+
+    Args:
+        folder: where results are to go, which may not be there yet.
+
+    Raises:
+        ValueError: naming the file.
+    """
+    heads = {SCORES: b"steps,length,words,joint,", CURVES: b"read,steps,length,position,right,unbroken"}
+    with disk_errors(f"write to {folder}"):
+        for name in (RESULTS, SCORES, CURVES):
+            path = folder / name
+            content = path.read_bytes() if path.exists() else b""
+            own = _is_ours(content) if name == RESULTS else content.startswith(heads[name])
+            if content and not own:
+                raise ValueError(
+                    f"out must be a folder whose {name}, if there is one, torsor wrote, {path} is another file: name "
+                    "another folder, or move it away"
+                )
+
+
+def _is_ours(content: bytes) -> bool:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return content.startswith(b'{\n  "format": ')  # as far as it goes
+    return isinstance(found, dict) and "format" in found and "readings" in found
 
 
 def save_tracked(tracked: Tracked, folder: Path, command: str = "") -> Path:

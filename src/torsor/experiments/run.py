@@ -1,8 +1,8 @@
 """Carry an experiment out in a run folder: train, resume, score, measure."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -11,7 +11,7 @@ from torch import nn
 from torsor.experiments.catalogue import find
 from torsor.experiments.experiment import Experiment
 from torsor.experiments.geometry import geometry
-from torsor.experiments.listening import telling_tokens
+from torsor.experiments.listening import tell, telling_draws, telling_tokens
 from torsor.experiments.machine import find_device
 from torsor.experiments.same_data import keep_data
 from torsor.experiments.study import NonFiniteLogitsError, RecallingExamination, Study
@@ -27,7 +27,7 @@ from torsor.training import (
     train,
 )
 from torsor.training.commit import package_commit
-from torsor.training.durable import disk_errors, replace_json
+from torsor.training.durable import DamagedFileError, RunFolderError, disk_errors, read_json_lines, replace_json
 from torsor.training.run_folder import METRICS
 from torsor.training.shared_run import SharedRun
 
@@ -57,6 +57,7 @@ class Update:
 
 
 Updates = Iterator[Update]
+CHECKING = partial(tell, "checking the checkpoint")  # every byte is read before any is loaded
 GLANCES = 24  # how often a run is scored on its way
 
 
@@ -75,7 +76,7 @@ def carry_out(
 
     The same call on the same folder goes on where a killed run stood and ends with the same
     parameters and the same ``metrics.jsonl``, to the last bit, as one that nobody killed; on a
-    finished run it does nothing, but for an ``evaluation.json`` that is gone: one process makes it again.
+    finished run it does nothing, but for an ``evaluation.json`` that is gone: the main process makes it again.
 
     Args:
         experiment: what is run.
@@ -125,8 +126,8 @@ def carry_out(
 
     with SharedRun(engine, opening) as folder:
         if folder.finished:
-            if engine.processes == 1 and not (path / EVALUATION).exists():
-                folder.restore(TrainState(study.model, study.optimizer))
+            if engine.is_main and not (path / EVALUATION).exists():
+                load_weights(path, study.model)  # by itself: the others have nothing to do and may have left
                 folder.replace_json(EVALUATION, examine(study, path, study.plan.updates, "scoring"))
             return
         untrained = None if study.transition is None else geometry(study.transition)
@@ -193,8 +194,10 @@ def glances(path: Path) -> list[tuple[int, dict[str, Any]]]:
     Raises:
         RunFolderError: when the log cannot be read.
     """
-    with disk_errors(f"read {path / METRICS}"):
-        lines = [json.loads(line) for line in (path / METRICS).read_text().splitlines()]
+    try:
+        lines = read_json_lines(path / METRICS)
+    except DamagedFileError as error:
+        raise RunFolderError(f"{error}; {read_run(path).anew(path)}") from error
     return [(line["update"], line["evaluation"]) for line in lines if "evaluation" in line]
 
 
@@ -232,7 +235,7 @@ def measure(path: Path) -> dict[str, Any]:
     """
     study, described = rebuild(path)
     untrained = None if study.transition is None else geometry(study.transition)
-    load_weights(path, study.model)
+    load_weights(path, study.model, watch=CHECKING)
     content, writes = {}, _continues_texts(study)
     if study.transition is None and not writes:
         raise ValueError(f"{path} must hold a model with a transition to measure, {described.experiment} has none")
@@ -254,7 +257,9 @@ def rebuild(path: Path) -> tuple[Study, RunDescription]:
         ValueError: when its experiment is not known.
     """
     described = read_run(path)
-    return find(described.experiment).build(**described.arguments), described
+    parameters = described.about.get("parameters")
+    with telling_draws(parameters if isinstance(parameters, int) else 0, "building the model"):
+        return find(described.experiment).build(**described.arguments), described
 
 
 def load(path: Path | str) -> Study:
@@ -271,5 +276,5 @@ def load(path: Path | str) -> Study:
         ValueError: when its experiment is not known.
     """
     study, _ = rebuild(Path(path))
-    load_weights(Path(path), study.model)
+    load_weights(Path(path), study.model, watch=CHECKING)
     return study

@@ -1,5 +1,6 @@
 """Carry a table out: the runs that are not there yet, and the paper's numbers beside ours."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -111,7 +112,7 @@ class _Run:
     @property
     def command(self) -> str:
         options = {"scale": self.order.scale, **self._wanted, **self._shortened, "out": self.path}
-        typed = (f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+        typed = (_typed(name.replace("_", "-"), value) for name, value in options.items())
         return " ".join(["torsor train", self.order.table.experiment, *typed])
 
     def is_finished(self) -> bool:
@@ -121,6 +122,13 @@ class _Run:
         wanted = as_json(self.arguments)
         read_run(self.path).check_same_run(self.path, self.order.table.experiment, wanted, self.seed)
         return True
+
+
+def _typed(name: str, value: Any) -> str:
+    """An option as it is typed."""
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name} {shlex.quote(str(value))}"
 
 
 def run_path(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from torsor.training import RunFolder
-from torsor.training.durable import RunFolderError, read_json
+from torsor.training.durable import DamagedFileError, RunFolderError, read_json
 from torsor.training.run_description import as_json
 
 DATA = "data.json"
@@ -38,9 +38,7 @@ def require_data(path: Path, data: Mapping[str, Any]) -> None:
     """
     if not (path / DATA).is_file():
         return
-    held, wanted = read_json(path / DATA), as_json(data)
-    if not isinstance(held, dict):
-        raise RunFolderError(f"{path / DATA} was altered: it must hold an object")
+    held, wanted = _held(path), as_json(data)
     differences = [
         f"{name}={held.get(name)}, not {wanted.get(name)}"
         for name in held | wanted
@@ -52,4 +50,16 @@ def require_data(path: Path, data: Mapping[str, Any]) -> None:
 
 def data_of(path: Path) -> dict[str, Any] | str:
     """What a run's numbers rest on, for the record: the hashes of its data, or that there are none."""
-    return read_json(path / DATA) if (path / DATA).is_file() else "made from the seed, or not recorded"
+    return _held(path) if (path / DATA).is_file() else "made from the seed, or not recorded"
+
+
+def _held(path: Path) -> dict[str, Any]:
+    """What the folder says of the run's data."""
+    try:
+        held = read_json(path / DATA)
+        if not isinstance(held, dict):
+            raise DamagedFileError(f"{path / DATA} was altered: it must hold an object")
+    except DamagedFileError as error:
+        how = "put a copy of it back, or delete it and make sure yourself that the data are the same"
+        raise RunFolderError(f"{error}; {how}") from error
+    return held

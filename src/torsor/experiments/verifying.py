@@ -1,4 +1,4 @@
-"""A table's numbers, computed again from the checkpoints of its runs and compared to the last digit."""
+"""The numbers of runs, computed again from their checkpoints and compared to the last digit."""
 
 import json
 from collections.abc import Iterator
@@ -13,22 +13,20 @@ from torsor.experiments.reading import evaluation
 from torsor.experiments.run import examine, rebuild
 from torsor.experiments.run_table import Order, finished_runs
 from torsor.experiments.same_data import require_data
-from torsor.training import load_weights
-
-_SHOWN = 3
+from torsor.training import load_weights, read_run
 
 
 @final
 @dataclass(frozen=True)
 class Verified:
-    """One run of a row, examined again.
+    """One run, examined again.
 
     Args:
-        row: label of the row.
+        row: label of its row.
         seed: of the run.
         path: its folder.
         compared: how many values of its evaluation were compared.
-        differences: in words, of those that differ, the first few of them.
+        differences: in words, of each that differs.
     """
 
     row: str
@@ -56,7 +54,26 @@ def verify(order: Order, threads: int | None = None) -> Iterator[Verified]:
         yield _verified(row, seed, path, threads)
 
 
+def verify_run(path: Path, threads: int | None = None) -> Verified:
+    """Examine one finished run again, from its last checkpoint and with its own threads.
+
+    Args:
+        path: the run folder.
+        threads: of PyTorch; the run's own by default, without which the last digit may differ.
+
+    Raises:
+        ValueError: when the run has not ended or cannot be built again, or its data are others now.
+        RunFolderError: when the folder is damaged.
+    """
+    described = read_run(path)
+    if not described.finished:
+        command = described.about.get("command") or "torsor train with the same arguments"
+        raise ValueError(f"{path} must be a finished run to be verified, got one that has not ended: {command} goes on")
+    return _verified(described.about.get("label", described.experiment), described.seed, path, threads)
+
+
 def _verified(row: str, seed: int, path: Path, threads: int | None) -> Verified:
+    stored = evaluation(path)  # before the work: where it is damaged there is nothing to compare
     study, described = rebuild(path)
     require_data(path, study.data)
     last = described.resumed_with[-1]["threads"] if described.resumed_with else described.threads
@@ -64,10 +81,8 @@ def _verified(row: str, seed: int, path: Path, threads: int | None) -> Verified:
     digest = load_weights(path, study.model)
     study.model.to(find_device(described.about.get("device", "cpu")))
     computed = json.loads(json.dumps(examine(study, path, digest.update, f"examining {row}, seed {seed}")))
-    stored = evaluation(path)
-    found = [line for line in compare(stored, computed) if line]
-    more = (f"and {len(found) - _SHOWN} more",) if len(found) > _SHOWN else ()
-    return Verified(row, seed, path, len(list(compare(stored, computed))), (*found[:_SHOWN], *more))
+    lines = list(compare(stored, computed))
+    return Verified(row, seed, path, len(lines), tuple(line for line in lines if line))
 
 
 def compare(stored: Any, computed: Any, where: str = "") -> Iterator[str]:

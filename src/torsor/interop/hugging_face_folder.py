@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from torsor.interop.hugging_face_tokenizer import PlainCharacters, save_tokenize
 from torsor.interop.missing import require_hugging_face
 from torsor.interop.model_card import model_card
 from torsor.interop.single_file import single_file
+from torsor.interop.watched_folder import watched_folder
 from torsor.text.storage import disk_errors
 from torsor.text.tokenizer import Tokenizer
 from torsor.text.writing import read_json, sync_folder
@@ -34,6 +35,7 @@ def to_hugging_face(
     labels: bool = False,
     self_contained: bool = False,
     card: str | None = None,
+    watch: Callable[[int, int], object] | None = None,
 ) -> None:
     """Write a folder that the Auto classes of transformers load; all of it, or nothing.
 
@@ -52,6 +54,7 @@ def to_hugging_face(
         labels: whether the logits label the tokens that are read, as in a word problem, in place of naming the next.
         self_contained: whether the code is written too, so that the folder is loaded without this package.
         card: the text of its ``README.md``; by default one that says how it is loaded.
+        watch: is told now and then how many bytes of the weights have been written, and how many there are.
 
     Raises:
         ValueError: when the model cannot be exported, the arguments do not fit it, the folder holds something,
@@ -81,11 +84,13 @@ def to_hugging_face(
     with torch.device("meta"):
         wrapped = kind(config)
     wrapped.model = model
+    size = sum(each.numel() * each.element_size() for each in {*model.parameters(), *model.buffers()})
     with _whole(folder) as new:
         shown = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()
         try:
-            wrapped.save_pretrained(new)
+            with watched_folder(new, size, watch):
+                wrapped.save_pretrained(new)
         finally:
             if shown:
                 logging.enable_progress_bar()

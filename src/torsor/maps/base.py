@@ -27,8 +27,10 @@ class LinearMap(ABC):
     A state in a narrower type than the map is widened to it (a bfloat16 state is carried, and
     returned, in float32), never the reverse. A permutation has no numbers and keeps the state's type.
 
-    To add a map: a frozen dataclass with the seven abstract members below, and one line in
-    ``tests/cases.py``.
+    Printed, a map is one short line: its tensors by type and shape, and the two numbers of ``_gains``.
+
+    To add a map: a frozen dataclass with the seven abstract members below, ``repr=False`` so that it is printed as
+    the others are, and one line in ``tests/cases.py``.
     """
 
     @property
@@ -66,6 +68,34 @@ class LinearMap(ABC):
 
     @abstractmethod
     def _power(self, exponent: int) -> "LinearMap": ...
+
+    def _gains(self) -> tuple[Tensor, Tensor] | None:
+        r"""Two numbers for each batch axis, float64 on the CPU, or None where they would cost more than a print may.
+
+        They are :math:`\tfrac1n \log |\det M|` and :math:`\tfrac1n |M|_F^2`, with :math:`n` for ``dim``.
+        """
+        return None
+
+    @final
+    def __repr__(self) -> str:
+        r"""One line: the tensors by type and shape, and where they are cheap two numbers.
+
+        The gain :math:`|\det M|^{1/n}` is the geometric mean of the singular values; the norm error :math:`1 -
+        |\det M|^{1/n} / (|M|_F / \sqrt n)` is zero exactly where all of them are equal, so where the map scales
+        every state alike, and at most 1. Of maps with batch axes the least and the largest.
+        """
+        told = [f"dim={self.dim}"]
+        for name, value in vars(self).items():
+            if not name.startswith("_"):
+                told.append(f"{name}={_shortly(value) if isinstance(value, Tensor) else repr(value)}")
+        with torch.no_grad():
+            nowhere = any(isinstance(value, Tensor) and value.is_meta for value in vars(self).values())
+            gains = None if nowhere else self._gains()
+            if gains is not None:
+                gain = gains[0].exp()
+                error = (1 - gain / gains[1].sqrt()).clamp(min=0)
+                told += [f"gain={_from_to(gain, '.4g')}", f"norm error={_from_to(error, '.1e')}"]
+        return f"{type(self).__name__}({', '.join(told)})"
 
     @final
     def __call__(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*out dim"]:
@@ -120,6 +150,15 @@ class LinearMap(ABC):
         if isinstance(exponent, bool) or not isinstance(exponent, int) or not 0 <= exponent < 2**63:
             raise ValueError(f"exponent must be an integer in 0 .. 2**63 - 1, got {exponent!r}")
         return self._power(exponent)
+
+
+def _shortly(value: Tensor) -> str:
+    return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+
+
+def _from_to(values: Tensor, form: str) -> str:
+    low, high = (f"{float(end):{form}}" for end in values.aminmax()) if values.numel() else ("none", "none")
+    return low if low == high else f"{low} to {high}"
 
 
 def equal_blocks(dim: int, groups: int) -> tuple[slice, ...]:

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from torsor.maps.base import LinearMap, equal_blocks, require_wide
 
+_TOLD = 2**20  # entries from which a print reckons nothing: a determinant takes a moment that grows with dim cubed
 _WIDE = 128  # dim from which one product for each block is faster than one product with the zeros in it
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dense(LinearMap):
     r"""The map :math:`x \mapsto M x` by a square matrix.
 
@@ -69,6 +70,12 @@ class Dense(LinearMap):
             with torch.autocast(self.matrix.device.type, enabled=False):
                 return Dense(self.dense() @ other.dense(), groups=self.groups if self.groups == other.groups else 1)
         return None
+
+    def _gains(self) -> tuple[Tensor, Tensor] | None:
+        if not 0 < self.matrix.numel() <= _TOLD:
+            return None
+        matrix = self.dense().cpu().double()
+        return torch.linalg.slogdet(matrix).logabsdet / self.dim, matrix.square().sum((-2, -1)) / self.dim
 
     def _power(self, exponent: int) -> "Dense":
         with torch.autocast(self.matrix.device.type, enabled=False):

@@ -12,7 +12,7 @@ from torsor.maps.base import LinearMap, equal_blocks, require_wide
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Diagonal(LinearMap):
     r"""The map :math:`(M x)_i = m_i x_i`.
 
@@ -60,6 +60,9 @@ class Diagonal(LinearMap):
         if isinstance(other, Diagonal):
             return Diagonal(self.values * other.values, groups=lcm(self.groups, other.groups))
         return None
+
+    def _gains(self) -> tuple[Tensor, Tensor]:
+        return self.values.cpu().double().abs().log().mean(-1), self.values.cpu().double().square().mean(-1)
 
     def _power(self, exponent: int) -> "Diagonal":
         return replace(self, values=self.values**exponent)

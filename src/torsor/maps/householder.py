@@ -12,7 +12,7 @@ from torsor.maps.dense import Dense
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Householder(LinearMap):
     r"""The map :math:`M = c\,H_1 H_2 \cdots H_k` of a scale and reflections :math:`H_i = I - 2 v_i v_i^\top / |v_i|^2`.
 
@@ -105,6 +105,9 @@ class Householder(LinearMap):
         batch = torch.broadcast_shapes(self.scale.shape, other.scale.shape)
         factors = [each.vectors.expand(*batch, -1, -1) for each in (self, other)]
         return Householder(torch.cat(factors, dim=-2), self.scale * other.scale)
+
+    def _gains(self) -> tuple[Tensor, Tensor]:
+        return self.scale.cpu().double().abs().log(), self.scale.cpu().double().square()
 
     def _power(self, exponent: int) -> Dense:
         with torch.autocast(self.scale.device.type, enabled=False):

@@ -11,7 +11,7 @@ from torsor.maps.base import LinearMap, equal_blocks
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Permutation(LinearMap):
     r"""The map :math:`e_i \mapsto e_{p(i)}` of the basis vectors: coordinate ``i`` goes to place ``images[i]``.
 
@@ -67,6 +67,10 @@ class Permutation(LinearMap):
             shape = torch.broadcast_shapes(self.images.shape, other.images.shape)
             return Permutation(self.images.expand(shape).gather(-1, other.images.expand(shape)))
         return None
+
+    def _gains(self) -> tuple[Tensor, Tensor]:
+        ones = torch.ones(self.images.shape[:-1], dtype=torch.float64)
+        return ones.log(), ones
 
     def _power(self, exponent: int) -> "Permutation":
         result = Permutation(torch.arange(self.dim, device=self.images.device).expand_as(self.images))

@@ -14,7 +14,7 @@ Pairing = Literal["adjacent", "half-split"]
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScaledRotation(LinearMap):
     r"""Turn plane :math:`i` counterclockwise by :math:`\theta_i` and scale it by :math:`c_i`.
 
@@ -129,6 +129,9 @@ class ScaledRotation(LinearMap):
             groups=lcm(self.groups, other.groups),
             pairing=self.pairing,
         )
+
+    def _gains(self) -> tuple[Tensor, Tensor]:
+        return self.scale.cpu().double().abs().log().mean(-1), self.scale.cpu().double().square().mean(-1)
 
     def _power(self, exponent: int) -> "ScaledRotation":
         return replace(self, scale=self.scale**exponent, angle=self.angle * exponent)

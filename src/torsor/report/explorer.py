@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from torsor.maps import Diagonal, LinearMap, ScaledRotation
+from torsor.report.own_page import replaces_page
 
 __all__ = ["write_explorer"]
 
@@ -19,7 +20,7 @@ def write_explorer(path: Path, carry: LinearMap | None = None, name: str = "", c
     """Write the explorer as one HTML file that needs no other file and no network.
 
     Args:
-        path: the file to write; its folder is made where it is missing.
+        path: the file to write, a new one or an earlier page; its folder is made where it is missing.
         carry: a map to look at beside those that can be made on the page: a trained one, say.
         name: what the page calls it.
         command: what a user typed, printed on the page.
@@ -28,8 +29,10 @@ def write_explorer(path: Path, carry: LinearMap | None = None, name: str = "", c
         The path of the file.
 
     Raises:
-        ValueError: when the map has batch axes or is dense and wider than 256, or when the page cannot be written.
+        ValueError: when the map has batch axes or is dense and wider than 256, when a file is there that is no page of
+            torsor's, or when the page cannot be written.
     """
+    replaces_page(path)
     described = None if carry is None else {"name": name, "map": described_map(carry)}
     environment = Environment(
         loader=PackageLoader("torsor", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True

@@ -58,6 +58,18 @@ def a_matrix(value: object) -> Matrix:
     return tuple(a_series(row) for row in a_list(value))
 
 
+def _advice(path: Path) -> str:
+    """What to do where a file of a run folder is damaged."""
+    again = {"geometry.json": "measure", "generated.json": "measure", "tracking.json": "track"}
+    if path.name in again and (path.parent / "run.json").is_file():
+        return f"torsor {again[path.name]} {path.parent} writes it again"
+    if path.name in again:  # of a model of the user's own
+        return f"the torsor {again[path.name]} command that wrote it writes it again"
+    if path.name == "evaluation.json":
+        return "delete it, and the command that trained the run makes it again"
+    return f"put a copy of it back, or delete {path.parent} and train it anew with the command that made it"
+
+
 def json_file(path: Path) -> object:
     """The content of a JSON file, or None where there is none.
 
@@ -69,16 +81,17 @@ def json_file(path: Path) -> object:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
-        raise ValueError(f"{path} must be JSON of this package, got brackets that are too deep") from error
+        found = "brackets that are too deep"
+        raise ValueError(f"{path} must be JSON of this package, got {found}; {_advice(path)}") from error
     except ValueError as error:
-        raise ValueError(f"{path} must be JSON, got: {error}") from error
+        raise ValueError(f"{path} must be JSON, got: {error}; {_advice(path)}") from error
 
 
 def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except ValueError as error:
-        raise ValueError(f"{path} must be text in UTF-8, got: {error}") from error
+        raise ValueError(f"{path} must be text in UTF-8, got: {error}; {_advice(path)}") from error
 
 
 def json_lines(path: Path) -> list[dict[str, object]] | None:
@@ -96,5 +109,6 @@ def json_lines(path: Path) -> list[dict[str, object]] | None:
         except (ValueError, RecursionError) as error:
             # A run that was cut off while it wrote leaves half a line at the end; anywhere else it is damage.
             if number < len(lines):
-                raise ValueError(f"{path} must hold one JSON object a line, got at line {number}: {error}") from error
+                found = f"got at line {number}: {error}; {_advice(path)}"
+                raise ValueError(f"{path} must hold one JSON object a line, {found}") from error
     return found

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from torsor.report import curves, geometry, missing, sentences, tracking, wording
 from torsor.report.figure import Figure, Picture
+from torsor.report.own_page import replaces_page
 from torsor.report.page_script import page_script
 from torsor.report.read import read_run
 from torsor.report.rows import Row, gather
@@ -38,7 +39,7 @@ def write_report(
 
     Args:
         runs: the folders that training runs wrote, at least one.
-        path: the file to write; its folder is made where it is missing.
+        path: the file to write, a new one or an earlier page; its folder is made where it is missing.
         command: the command line that asked for the report, printed on it.
         watch: is told how many of the runs have been read, and how many there are.
         warn: is told of a run whose log was truncated, in one line.
@@ -47,11 +48,12 @@ def write_report(
         The path of the file.
 
     Raises:
-        ValueError: when there is no run, when a folder is not a run folder or holds a damaged file, or
-            when the page cannot be written.
+        ValueError: when there is no run, when a folder is not a run folder or holds a damaged file, when a file is
+            there that is no page of torsor's, or when the page cannot be written.
     """
     if not runs:
         raise ValueError("runs must hold at least one run folder, got none")
+    replaces_page(path)  # refuses what is no page before the work
     read: list[Run] = []
     for run in runs:
         watch(len(read), len(runs))

@@ -1,13 +1,16 @@
 """A table's numbers as a picture, and beside it as a file that can be drawn again."""
 
 import csv
+import io
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, final
 
 PAPER, OURS = "paper", "ours"
-KINDS = (".png", ".svg", ".pdf")
+KINDS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # where each names the program that made it
+_MARK = "torsor table picture"
 
 
 @final
@@ -42,7 +45,7 @@ def draw_table(points: Sequence[Point], path: Path, title: str, across: str, uni
 
     Args:
         points: the numbers.
-        path: of the picture: png, svg or pdf by its ending.
+        path: of the picture: png, svg or pdf by its ending; a new file or an earlier picture of a table.
         title: of the picture.
         across: what the places are.
         unit: what the numbers are.
@@ -51,10 +54,9 @@ def draw_table(points: Sequence[Point], path: Path, title: str, across: str, uni
         The file of the numbers.
 
     Raises:
-        ValueError: when the ending is another one, or there is no number at all.
+        ValueError: when the ending is another one, there is no number at all, or what ``replaces_picture`` refuses.
     """
-    if path.suffix not in KINDS:
-        raise ValueError(f"a picture must end in one of {', '.join(KINDS)}, got {path.name!r}")
+    replaces_picture(path)
     known = [point for point in points if point.value is not None]
     if not known:
         raise ValueError(f"{path} was not drawn: no row has a number yet")
@@ -71,14 +73,52 @@ def draw_table(points: Sequence[Point], path: Path, title: str, across: str, uni
     for axes, frame in zip(figure.subplots(rows, columns, squeeze=False).flat, frames, strict=True):
         _draw_frame(axes, [point for point in known if (point.panel, point.column) == frame], across, unit)
         axes.set_title(", ".join(word for word in frame if word), fontsize=9)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160)
+    drawn, told = io.BytesIO(), io.StringIO(newline="")
+    figure.savefig(drawn, dpi=160, format=path.suffix[1:], metadata={KINDS[path.suffix]: _MARK})
+    writer = csv.DictWriter(told, _COLUMNS)
+    writer.writeheader()
+    writer.writerows(asdict(point) for point in points)
     beside = path.with_suffix(".csv")
-    with beside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Point)])
-        writer.writeheader()
-        writer.writerows(asdict(point) for point in points)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # each is there as a whole or not at all
+        for file, content in ((path, drawn.getvalue()), (beside, told.getvalue().encode())):
+            unfinished = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+            unfinished.write_bytes(content)
+            unfinished.replace(file)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror}") from error
     return beside
+
+
+_COLUMNS = [field.name for field in fields(Point)]
+
+
+def replaces_picture(path: Path) -> bool:
+    """Whether a picture that is drawn to ``path``, or the numbers beside it, take the place of earlier ones.
+
+    Args:
+        path: where a picture of a table is to be drawn.
+
+    Raises:
+        ValueError: when the ending is none of a picture, or either file is there and torsor did not write it.
+    """
+    if path.suffix not in KINDS:
+        raise ValueError(f"a picture must end in one of {', '.join(KINDS)}, got {path.name!r}")
+    beside = path.with_suffix(".csv")
+    try:
+        found = {file: file.read_bytes() for file in (path, beside) if file.exists()}
+    except OSError as error:
+        raise ValueError(f"cannot write {error.filename}: {error.strerror}") from error
+    head = ",".join(_COLUMNS).encode()
+    own = {path: lambda content: _MARK.encode() in content, beside: lambda content: content.startswith(head)}
+    for file, content in found.items():
+        if not own[file](content):
+            raise ValueError(
+                f"picture must be drawn to a new file or over an earlier picture of a table and its numbers, {file} is "
+                "neither: name another file, or move it away"
+            )
+    return bool(found)
 
 
 def _draw_frame(axes: Any, points: Sequence[Point], across: str, unit: str) -> None:

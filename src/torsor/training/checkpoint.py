@@ -2,20 +2,30 @@
 
 import hashlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 from torch import Tensor, nn
 
-from torsor.training.durable import RunFolderError, read_json, sha256, sync_file, sync_folder, write_json
+from torsor.training.durable import (
+    DamagedFileError,
+    RunFolderError,
+    read_json,
+    sha256,
+    sync_file,
+    sync_folder,
+    write_json,
+)
 from torsor.training.engine import Engine
 from torsor.training.shards import INDEX, KINDS, index_of, read_shards, shard_name, shard_names
 from torsor.training.state import Snapshot, TrainState, load_weights_into
 
 WEIGHTS, MOMENTS, STATE = "model.safetensors", "training.safetensors", "state.json"
 SHARED_DISK = "put the run on a disk that all machines share, or train with --strategy ddp"
+Watch = Callable[[int, int], object]  # how much is done, of how much
 CURRENT, NEW, PREVIOUS = "checkpoint", "checkpoint.new", "checkpoint.previous"
 
 
@@ -126,7 +136,7 @@ def complete_checkpoint(
     return CheckpointDigest(snapshot.update, files)
 
 
-def locate(folder: Path, digest: CheckpointDigest) -> Path:
+def locate(folder: Path, digest: CheckpointDigest, watch: Watch | None = None) -> Path:
     """The one of ``checkpoint``, ``checkpoint.new`` and ``checkpoint.previous`` that ``digest`` describes.
 
     Nothing is changed. Every byte is read: a file that was truncated or altered is never loaded.
@@ -134,20 +144,21 @@ def locate(folder: Path, digest: CheckpointDigest) -> Path:
     Args:
         folder: the run folder.
         digest: what ``run.json`` says.
+        watch: is told how many bytes of the checkpoint have been read, and how many there are.
 
     Raises:
-        RunFolderError: when none fits, naming the first file that does not.
+        DamagedFileError: when none fits, naming the first file that does not.
     """
     problems = []
     for name in (CURRENT, NEW, PREVIOUS):
         candidate = folder / name
         if candidate.is_dir():
-            problem = _difference(candidate, digest)
+            problem = _difference(candidate, digest, watch)
             if problem is None:
                 return candidate
             problems.append(problem)
     problem = problems[0] if problems else f"{folder / CURRENT} is missing"
-    raise RunFolderError(f"{problem}; nothing was changed")
+    raise DamagedFileError(problem)
 
 
 def install(folder: Path, source: Path) -> None:
@@ -210,15 +221,22 @@ def _whole(source: Path, kind: str, engine: Engine) -> dict[str, Tensor]:
     return engine.load(source / shard_name(kind, 0, 1))
 
 
-def _difference(candidate: Path, digest: CheckpointDigest) -> str | None:
+def _difference(candidate: Path, digest: CheckpointDigest, watch: Watch | None) -> str | None:
+    sizes = {name: (candidate / name).stat().st_size for name in digest.files if (candidate / name).is_file()}
+    whole, read = sum(sizes.values()), 0
     for name, expected in digest.files.items():
         path = candidate / name
         if not path.is_file():
             return f"{path} is missing"
-        found = sha256(path)
+        found = sha256(path, None if watch is None else partial(_passed, watch, read, whole))
+        read += sizes.get(name, 0)
         if found != expected:
             return f"{path} was truncated or altered: its SHA-256 must begin {expected[:12]}, found {found[:12]}"
     return None
+
+
+def _passed(watch: Watch, before: int, whole: int, read: int) -> None:
+    watch(before + read, whole)
 
 
 def _remove(folder: Path) -> None:

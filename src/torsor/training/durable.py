@@ -3,14 +3,20 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+AT_ONCE = 2**24  # bytes of a file that is read for whoever watches
+
 
 class RunFolderError(ValueError):
     """A file or folder of a run is not what it must be: one line says which, and what would be right."""
+
+
+class DamagedFileError(RunFolderError):
+    """A file does not hold what was written to it."""
 
 
 def replace_json(path: Path, value: Any) -> None:
@@ -43,19 +49,39 @@ def read_json(path: Path) -> Any:
     """The content of a JSON file.
 
     Raises:
-        RunFolderError: when the file cannot be read or is not JSON.
+        RunFolderError: when the file cannot be read; ``DamagedFileError`` when it is not JSON.
     """
     try:
         content = path.read_bytes()
-        if not content.strip():
-            raise RunFolderError(f"{path} is empty")
-        return json.loads(content)
     except OSError as error:
         raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
+    if not content.strip():
+        raise DamagedFileError(f"{path} is empty")
+    try:
+        return json.loads(content)
     except RecursionError as error:
-        raise RunFolderError(f"{path} is not JSON of this package: its brackets are too deep") from error
+        raise DamagedFileError(f"{path} is not JSON of this package: its brackets are too deep") from error
     except ValueError as error:
-        raise RunFolderError(f"{path} is not JSON: {error}") from error
+        raise DamagedFileError(f"{path} is not JSON: {error}") from error
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file that holds one a line.
+
+    Raises:
+        RunFolderError: when the file cannot be read; ``DamagedFileError`` when a line is no JSON object.
+    """
+    with disk_errors(f"read {path}"):
+        lines = path.read_bytes().splitlines()
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise DamagedFileError(f"{path} was altered: line {number} is not JSON") from error
+        if not isinstance(found[-1], dict):
+            raise DamagedFileError(f"{path} was altered: line {number} is no JSON object")
+    return found
 
 
 def sync_file(path: Path) -> None:
@@ -68,10 +94,21 @@ def sync_folder(path: Path) -> None:
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
+def sha256(path: Path, watch: Callable[[int], object] | None = None) -> str:
+    """The SHA-256 of a file's content, in hexadecimal.
+
+    Args:
+        path: of the file.
+        watch: is told how many bytes have been read, from time to time.
+    """
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if watch is None:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        while piece := file.read(AT_ONCE):
+            digest.update(piece)
+            watch(file.tell())
+        return digest.hexdigest()
 
 
 @contextmanager

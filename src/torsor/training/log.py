@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from torsor.training.durable import RunFolderError
+from torsor.training.durable import DamagedFileError
 
 
 @final
@@ -18,15 +18,14 @@ class Log:
         length: bytes that belong to the checkpoint; the rest, a partial line too, is cut at ``open``.
 
     Raises:
-        RunFolderError: when the file is shorter than ``length``.
+        DamagedFileError: when the file is shorter than ``length``.
     """
 
     def __init__(self, path: Path, length: int) -> None:
         found = path.stat().st_size if path.exists() else 0
         if found < length:
-            raise RunFolderError(
-                f"{path} was truncated: the checkpoint was written after {length} bytes, found {found}; "
-                "nothing was changed"
+            raise DamagedFileError(
+                f"{path} was truncated: the checkpoint was written after {length} bytes, found {found}"
             )
         self.path = path
         self._saved = self._length = length

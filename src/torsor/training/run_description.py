@@ -13,7 +13,7 @@ from typing import Any, final
 import torch
 
 from torsor.training.checkpoint import CheckpointDigest, file_names
-from torsor.training.durable import RunFolderError, read_json
+from torsor.training.durable import DamagedFileError, RunFolderError, read_json
 
 FORMAT = 1
 RUN_FILE = "run.json"
@@ -21,6 +21,9 @@ RUNNING, FINISHED, STOPPED = "running", "finished", "stopped: "
 DIGEST = "sha256"
 # what a run is taken to have been trained by where ``resumed_with`` says nothing else
 ALONE = {"processes": 1, "compiled": False}
+
+
+_BACK = "put a copy of it back, or delete"
 
 
 @final
@@ -66,6 +69,10 @@ class RunDescription:
         """Whether the run reached its end and was evaluated."""
         return self.status == FINISHED
 
+    def anew(self, folder: Path) -> str:
+        """What to do where a file that nothing else holds is damaged, to be put behind a message."""
+        return f"{_BACK} {folder} and train it anew with: {self.about.get('command') or 'the command that made it'}"
+
     def check_same_run(self, folder: Path, experiment: str, arguments: Mapping[str, Any], seed: int) -> None:
         """Refuse to go on with another run's folder.
 
@@ -106,21 +113,29 @@ def read_run(folder: Path) -> RunDescription:
     path = folder / RUN_FILE
     if not path.is_file():
         raise RunFolderError(f"{folder} is no run folder: it has no {RUN_FILE}")
+    try:
+        return _read(path)
+    except DamagedFileError as error:
+        raise RunFolderError(f"{error}; {_BACK} {folder} and train it anew with the command that made it") from error
+
+
+def _read(path: Path) -> RunDescription:
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
-        raise RunFolderError(f"{path} must hold an integer under 'format', it does not")
+        raise DamagedFileError(f"{path} must hold an integer under 'format', it does not")
     if content["format"] < 1:
-        raise RunFolderError(f"{path} was altered: 'format' must be at least 1, got {content['format']}")
+        raise DamagedFileError(f"{path} was altered: 'format' must be at least 1, got {content['format']}")
     if content["format"] > FORMAT:
         raise RunFolderError(
-            f"{folder} was written by a newer torsor: format {content['format']}, this one reads up to {FORMAT}"
+            f"{path.parent} was written by a newer torsor: format {content['format']}, this one reads up to {FORMAT}; "
+            "use that one, or choose another folder"
         )
     _refuse_other_names(path, content, {field.name for field in fields(RunDescription)})
     kinds = {"experiment": str, "arguments": dict, "seed": int, "versions": dict, "status": str, "about": dict}
     kinds |= {"threads": int, "dtype": str, "resumed_with": list}
     for name, kind in kinds.items():
         if not isinstance(content.get(name, kind()), kind):
-            raise RunFolderError(f"{path} was altered: {name!r} must hold {kind.__name__}, got {content[name]!r}")
+            raise DamagedFileError(f"{path} was altered: {name!r} must hold {kind.__name__}, got {content[name]!r}")
     digest = content["checkpoint"]
     if digest is not None:
         _refuse_other_names(path, digest, {field.name for field in fields(CheckpointDigest)})
@@ -128,7 +143,7 @@ def read_run(folder: Path) -> RunDescription:
     # Folders of before there was one have none.
     expected = content["about"].pop(DIGEST, None)
     if expected is not None and expected != (found := _digest(content)):
-        raise RunFolderError(f"{path} was altered: its SHA-256 must be {expected}, found {found}")
+        raise DamagedFileError(f"{path} was altered: its SHA-256 must be {expected}, found {found}")
     if digest is not None:
         content["checkpoint"] = CheckpointDigest(**digest)
     return RunDescription(**content)
@@ -174,7 +189,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 def _refuse_other_names(path: Path, content: Any, names: set[str]) -> None:
     if not isinstance(content, dict) or content.keys() != names:
         found = content.keys() if isinstance(content, dict) else set()
-        raise RunFolderError(
+        raise DamagedFileError(
             f"{path} was altered: missing or unexpected {', '.join(map(_named, sorted(names ^ found)))}"
         )
 

@@ -18,7 +18,7 @@ from torsor.training.checkpoint import (
     read_checkpoint,
     write_part,
 )
-from torsor.training.durable import RunFolderError, disk_errors, replace_json
+from torsor.training.durable import DamagedFileError, RunFolderError, disk_errors, replace_json
 from torsor.training.engine import Engine, SingleProcess
 from torsor.training.lock import LOCK_FILE, FolderLock
 from torsor.training.log import Log
@@ -250,13 +250,10 @@ class RunFolder:
 
     def _settle(self) -> dict[str, Log]:
         """Bring the folder into the state of the checkpoint that counts; what cannot be used is refused before."""
-        lengths = {METRICS: 0, TIMING: 0}
-        checkpoint = self._description.checkpoint
-        if checkpoint is not None:
-            lengths |= log_lengths(locate(self.path, checkpoint))
-        elif (self.path / CURRENT).exists():
-            raise RunFolderError(f"{self.path / CURRENT} is not known to {RUN_FILE}; nothing was changed")
-        logs = {name: Log(self.path / name, length) for name, length in lengths.items()}
+        try:
+            logs = self._sound_logs()
+        except DamagedFileError as error:
+            raise RunFolderError(f"{error}; nothing was changed; {self._description.anew(self.path)}") from error
         self._install()
         for leftover in self.path.glob("*.json.tmp"):
             leftover.unlink()
@@ -266,6 +263,16 @@ class RunFolder:
         for log in logs.values():
             log.open()
         return logs
+
+    def _sound_logs(self) -> dict[str, Log]:
+        """Both logs, not opened yet, where they and the checkpoint are what they must be."""
+        lengths = {METRICS: 0, TIMING: 0}
+        checkpoint = self._description.checkpoint
+        if checkpoint is not None:
+            lengths |= log_lengths(locate(self.path, checkpoint))
+        elif (self.path / CURRENT).exists():
+            raise DamagedFileError(f"{self.path / CURRENT} is not known to {RUN_FILE}")
+        return {name: Log(self.path / name, length) for name, length in lengths.items()}
 
     def _install(self) -> None:
         checkpoint = self._description.checkpoint

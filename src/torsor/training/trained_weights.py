@@ -4,19 +4,22 @@ from pathlib import Path
 
 from torch import nn
 
-from torsor.training.checkpoint import CheckpointDigest, locate, read_weights
-from torsor.training.durable import RunFolderError
+from torsor.training.checkpoint import CheckpointDigest, Watch, locate, read_weights
+from torsor.training.durable import DamagedFileError, RunFolderError
 from torsor.training.engine import Engine, SingleProcess
 from torsor.training.run_description import read_run
 
 
-def load_weights(folder: Path, model: nn.Module, engine: Engine | None = None) -> CheckpointDigest:
+def load_weights(
+    folder: Path, model: nn.Module, engine: Engine | None = None, watch: Watch | None = None
+) -> CheckpointDigest:
     """Load the weights of a run into ``model`` without taking the folder's lock: also of a run that goes on.
 
     Args:
         folder: a run folder.
         model: built with the run's arguments.
         engine: reads the tensors; a single process by default.
+        watch: is told how many bytes of the checkpoint have been read and found right, and how many there are.
 
     Raises:
         RunFolderError: when there is no checkpoint, or its files do not have the content that they must.
@@ -25,9 +28,11 @@ def load_weights(folder: Path, model: nn.Module, engine: Engine | None = None) -
     if described.checkpoint is None:
         raise RunFolderError(f"{folder} has no checkpoint yet")
     try:
-        read_weights(locate(folder, described.checkpoint), model, engine or SingleProcess())
-    except (RunFolderError, FileNotFoundError):
+        read_weights(locate(folder, described.checkpoint, watch), model, engine or SingleProcess())
+    except (RunFolderError, FileNotFoundError) as error:
         if read_run(folder).checkpoint == described.checkpoint:
+            if isinstance(error, DamagedFileError):
+                raise RunFolderError(f"{error}; {described.anew(folder)}") from error
             raise
-        return load_weights(folder, model, engine)  # the run went on and replaced its checkpoint meanwhile
+        return load_weights(folder, model, engine, watch)  # the run went on and replaced its checkpoint meanwhile
     return described.checkpoint
