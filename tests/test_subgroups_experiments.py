@@ -168,6 +168,47 @@ def test_a_text_of_one_s_own_is_trained_on_and_goes_on_only_while_it_is_the_same
     assert error.count("\n") == 1
 
 
+def test_a_run_of_before_an_argument_existed_is_a_run_at_its_default(tmp_path, capsys):
+    path = tmp_path / "run"
+    command = f"train subgroups/tiny-shakespeare-100k --model transformer --width 4 {OPTIONS} --out {path}"
+    assert run(command) == 0
+    assert "optimizer" not in json.loads((path / "run.json").read_text())["arguments"]
+    assert run(f"{command} --optimizer adamw") == 0
+    capsys.readouterr()
+    assert run(f"{command} --optimizer muon") == 2
+    assert 'optimizer=unset, not "muon"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "matrices"), [("group-transformer", [(6, 6)] * 4), ("transformer", [(12, 4), (4, 4), (8, 4), (4, 8)] * 2)]
+)
+def test_muon_moves_the_matrices_that_act_on_states_and_adamw_the_rest(model, matrices):
+    experiment = EXPERIMENTS["subgroups/penn-treebank-100k"]
+    study = experiment.build(**experiment.arguments(**TINY, model=model, width=4, optimizer="muon"))
+    first, *others = study.optimizer.param_groups
+    assert [tuple(p.shape) for p in first["params"]] == matrices
+    moved = [p for group in others for p in group["params"]]
+    assert len({*first["params"], *moved}) == len(list(study.model.parameters())) == len(first["params"]) + len(moved)
+    assert study.label.endswith(", by Muon")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--mixing identity", "optimizer must be adamw for a model without linear mixing, got muon"),
+        ("--weight-decay 0.1", "weight_decay must be 0 with muon, got 0.1"),
+        ("--model lstm", "optimizer must be adamw for a model without linear mixing, got muon"),
+    ],
+)
+def test_muon_is_refused_where_it_has_nothing_to_move_or_would_not_decay(options, words, tmp_path, capsys):
+    command = f"train subgroups/tiny-shakespeare-100k --optimizer muon --width 4 {options} {OPTIONS}"
+    assert run(f"{command} --out {tmp_path / 'run'}") == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("group", ["O", "SO", "U", "SU", "T"])
 @pytest.mark.parametrize("mixing", ["identity", "bch", "third-order", "linear"])
 def test_every_group_and_mixing_can_be_chosen_by_name(group, mixing):

@@ -25,6 +25,8 @@ class Experiment:
             defaults are the laptop's size.
         presets: arguments that a scale sets in place of the defaults.
         checks: what refuses a value of an argument as soon as it is known, without torch.
+        added: arguments that came when there were runs already, with what was done before for their default. At the
+            default they are left out, so that earlier runs are runs with the same arguments.
     """
 
     name: str
@@ -32,9 +34,10 @@ class Experiment:
     build: "Callable[..., Study]"
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     checks: Mapping[str, Callable[[Any], object]] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
 
     def arguments(self, scale: Scale = "laptop", **given: Any) -> dict[str, Any]:
-        """All arguments of a run: the defaults, then the scale's, then those given.
+        """All arguments of a run: the defaults, then the scale's, then those given; without the added at their default.
 
         Raises:
             ValueError: when an argument is not one of the experiment's; the nearest right name is told. Or a check
@@ -48,7 +51,7 @@ class Experiment:
         arguments = {**defaults, **self.presets.get(scale, {}), **given}
         for name, check in self.checks.items():
             check(arguments[name])
-        return arguments
+        return {k: v for k, v in arguments.items() if k not in self.added or v != defaults[k]}
 
 
 def with_defaults(build: "Callable[..., Study]", **defaults: Any) -> "Callable[..., Study]":

@@ -77,6 +77,7 @@ def optimizers(
 def _optimizer(name: OptimizerName, model: "nn.Module", rate: float) -> "Optimizer":
     import torch
 
+    from torsor.experiments.muon_of_states import muon_of_states
     from torsor.training import adamw
 
     match name:
@@ -89,22 +90,7 @@ def _optimizer(name: OptimizerName, model: "nn.Module", rate: float) -> "Optimiz
         case "sgd":
             return torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
         case "muon":
-            return _muon(model, rate)
-
-
-def _muon(model: "nn.Module", rate: float) -> "Optimizer":
-    """Muon for the matrices that act on states: those of linear mixing, and of the baseline's hidden layers."""
-    from torsor.layers import LinearMixing
-    from torsor.models import Transformer
-    from torsor.training import muon
-    from torsor.training.muon import MuonAdamW
-    from torsor.training.optimizer import adamw_groups_of, trainable
-
-    if isinstance(model, Transformer):
-        return muon(model, rate, by_adamw=[model.embedding, model.readout])
-    matrices = [weight for part in model.modules() if isinstance(part, LinearMixing) for weight in part.weights]
-    others = {p: decays for p, decays in trainable(model).items() if not any(p is matrix for matrix in matrices)}
-    return MuonAdamW(matrices, adamw_groups_of(others, 0.0), rate, rate, 0.95, (0.8, 0.95), 0.0, "adamw")
+            return muon_of_states(model, rate)
 
 
 OPTIMIZERS = (

@@ -1,5 +1,6 @@
 """Subgroups of U(d): character models whose state is an element of a group, and their baselines."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from torsor.experiments.character_texts import require_text
@@ -38,6 +39,7 @@ def characters(
     decay: float = 1.0,
     clip: float = 1.0,
     seed: int = 0,
+    optimizer: Literal["adamw", "muon"] = "adamw",
 ) -> "Study":
     """Name the next character of a text.
 
@@ -57,16 +59,17 @@ def characters(
         context: characters of a training window.
         updates: optimizer updates.
         batch: windows per update.
-        learning_rate: peak rate of AdamW.
-        weight_decay: decay of matrices.
+        learning_rate: peak rate.
+        weight_decay: decay of matrices by AdamW.
         warmup: updates of linear warm-up.
         decay: fraction of the updates over which the rate falls to zero.
         clip: largest norm of the gradient.
         seed: seed of weights and batches.
+        optimizer: adamw, or muon for the matrices of linear mixing and of the transformer's hidden layers.
     """
     from torsor.experiments.character_study import character_study
 
-    return character_study(
+    study = character_study(
         lambda vocabulary: model_of(model, vocabulary, width, group, mixing, layers, heads, reflected, seed),
         carried=model in RECURRENT,
         text=text,
@@ -81,6 +84,13 @@ def characters(
         clip=clip,
         seed=seed,
     )
+    if optimizer == "adamw":
+        return study
+    from torsor.experiments.muon_of_states import muon_of_states
+
+    if weight_decay:
+        raise ValueError(f"weight_decay must be 0 with muon, got {weight_decay}")
+    return replace(study, label=f"{study.label}, by Muon", optimizer=muon_of_states(study.model, learning_rate))
 
 
 RECURRENT = ("group-rnn", "group-rnn-from-token", "lstm")
@@ -154,17 +164,20 @@ CHARACTERS = (
         "Tiny Shakespeare, some 100,000 parameters: a transformer with orthogonal states, or the baseline.",
         with_defaults(characters, text="tiny-shakespeare"),
         checks={"text": require_text},
+        added=("optimizer",),
     ),
     Experiment(
         "subgroups/penn-treebank-100k",
         "Penn Treebank as raw characters, some 100,000 parameters.",
         with_defaults(characters, text="penn-treebank", width=17),
         checks={"text": require_text},
+        added=("optimizer",),
     ),
     Experiment(
         "subgroups/tiny-shakespeare-recurrent",
         "Tiny Shakespeare, some 52,000 parameters: a recurrent network with an orthogonal state, or an LSTM.",
         with_defaults(characters, text="tiny-shakespeare", model="group-rnn"),
         checks={"text": require_text},
+        added=("optimizer",),
     ),
 )
