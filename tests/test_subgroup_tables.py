@@ -75,7 +75,9 @@ def test_a_number_is_another_name_of_a_table_and_shares_its_runs(number, old, tm
         assert run_path(tmp_path, one, left, "laptop", 0) == run_path(tmp_path, other, right, "laptop", 0)
     scaling = find_table({"2": "subgroups/5", "3": "subgroups/figure-2"}[number])
     shared = {run_path(tmp_path, scaling, row, "laptop", 0) for row in scaling.rows}
-    assert {run_path(tmp_path, one, row, "laptop", 0) for row in one.rows} <= shared
+    usual = [row for row in one.rows if "optimizer" not in row.arguments]
+    assert len(usual) == 2
+    assert {run_path(tmp_path, one, row, "laptop", 0) for row in usual} <= shared
 
 
 def _order(tmp_path, rows, **given):
