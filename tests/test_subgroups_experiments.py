@@ -152,7 +152,7 @@ def test_generate_streams_text_of_the_run_s_symbols_the_same_for_the_same_seed(t
 @pytest.mark.parametrize("experiment", ["subgroups/tiny-shakespeare-recurrent", "recurrent/tiny-shakespeare"])
 def test_a_text_of_one_s_own_is_trained_on_and_goes_on_only_while_it_is_the_same(experiment, tmp_path, capsys):
     own, path = tmp_path / "süß.txt", tmp_path / "run"
-    text = "süß und bitter\r\n" * 60
+    text = "süß und bitter\r\n" * 60 + "$ 5 µ"  # the last of them in the test text alone
     own.write_bytes(text.encode())
     command = f"train {experiment} --model lstm --text {own} --width 4 {OPTIONS} --checkpoint-every 2 --out {path}"
     assert run(command) == 0
@@ -225,7 +225,6 @@ def test_every_group_and_mixing_can_be_chosen_by_name(group, mixing):
     [
         (b"", "the text must have at least one character, got none"),
         (b"abc\xff" * 400, "must be UTF-8, got byte 0xff at 3"),
-        (b"ab" * 1000 + b"z", "the test text must hold symbols of the training text only, got 'z' at position 200"),
         (b"ab" * 20, "context must be less than the 4 characters of the validation text, got 8"),
     ],
 )

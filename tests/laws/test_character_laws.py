@@ -138,6 +138,17 @@ def test_evaluation_windows_follow_each_other_through_the_validation_text():
         task.evaluation(30)
 
 
+def test_the_vocabulary_is_that_of_the_training_text_or_of_all_parts():
+    corpus = Corpus("ba" * 9, "abcab", "ab\nab")
+    task = Characters(corpus, context=2, of_all_parts=True)
+    assert task.symbols == "\nabc"
+    assert task.classes == task.vocabulary == 4
+    assert [task.decode(part) for part in (task.validation, task.test)] == ["abcab", "ab\nab"]
+    assert Characters(Corpus("ba" * 9, "abab"), context=2).symbols == "ab"
+    with refused("the text must hold symbols of all parts only, got 'd' at position 1"):
+        task.encode("ad")
+
+
 WORDS = Corpus("ab" * 20, "ab" * 9, "ab" * 8)
 
 

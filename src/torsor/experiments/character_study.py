@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import nn
 
-from torsor.experiments.character_texts import character_texts
+from torsor.experiments.character_texts import NAMED, character_texts
 from torsor.experiments.study import Study
 from torsor.experiments.text_examination import Carried, TextExamination, Windows
 from torsor.tasks import Characters, Corpus
@@ -34,7 +34,7 @@ def character_study(
     Args:
         build: the model and its row's name in a table, given the number of symbols.
         carried: whether it has a state, which is carried through the texts it is scored on.
-        text: its name, or the path of a UTF-8 file.
+        text: its name, or the path of a UTF-8 file, whose symbols are all in the vocabulary wherever they stand.
         split: how one text is cut into training, validation and test; a text in three files comes cut.
         context: characters of a training window.
         updates: optimizer updates.
@@ -51,7 +51,7 @@ def character_study(
     """
     parts = character_texts(text)
     corpus = Corpus.cut(*parts, split=split) if len(parts) == 1 else Corpus(*parts)
-    task = Characters(corpus, context, seed=seed)
+    task = Characters(corpus, context, seed=seed, of_all_parts=text not in NAMED)
     model, label = build(task.vocabulary)
     return Study(
         label=label,

@@ -21,8 +21,8 @@ MOST_CHARACTERS = 2**31  # in one batch: 16 GiB of tokens
 class Characters(Task):
     r"""Windows of a text; at each position the target is the next character.
 
-    The vocabulary is the set of symbols of the training text, sorted by code point: token ``k`` is
-    ``symbols[k]``. A symbol of another part or of a prompt that is not among them is refused.
+    The vocabulary is the set of symbols of the training text, or of all parts, sorted by code point: token ``k``
+    is ``symbols[k]``. A symbol of another part or of a prompt that is not among them is refused.
 
     Window ``i`` of an update starts at a position of the training text that is uniform over all
     :math:`n - \mathrm{context}` of them, and depends on ``(seed, update, i)`` alone: a smaller batch
@@ -35,9 +35,11 @@ class Characters(Task):
         corpus: the text in its parts.
         context: characters in a window, at least 1 and fewer than in any part.
         seed: 0 to 2⁶⁴ - 1.
+        of_all_parts: whether symbols that training never shows belong to the vocabulary, too. Any text of one's own
+            has some; a model scores them by what it gives to what it has not seen.
 
     Raises:
-        ValueError: when an argument is not admissible, or a part holds a symbol that training does not.
+        ValueError: when an argument is not admissible, or a part holds a symbol that is not in the vocabulary.
 
     Attributes:
         symbols: the vocabulary, in its order.
@@ -56,6 +58,7 @@ class Characters(Task):
     corpus: Corpus
     context: int
     seed: int = 0
+    of_all_parts: bool = False
     symbols: str = field(init=False, repr=False)
     training: Integer[Tensor, "training"] = field(init=False, repr=False)
     validation: Integer[Tensor, "validation"] = field(init=False, repr=False)
@@ -64,7 +67,10 @@ class Characters(Task):
     def __post_init__(self) -> None:
         require_at_least_one(context=self.context)
         require_64_bits(seed=self.seed)
-        object.__setattr__(self, "symbols", "".join(sorted(set(self.corpus.training))))
+        shown = [self.corpus.training]
+        if self.of_all_parts:
+            shown += [self.corpus.validation, self.corpus.test or ""]
+        object.__setattr__(self, "symbols", "".join(sorted(set("".join(shown)))))
         for name, text in (
             ("training", self.corpus.training),
             ("validation", self.corpus.validation),
@@ -78,7 +84,7 @@ class Characters(Task):
 
     @property
     def vocabulary(self) -> int:
-        """The number of symbols of the training text."""
+        """The number of symbols."""
         return len(self.symbols)
 
     @property
@@ -150,9 +156,8 @@ class Characters(Task):
         wrong = np.flatnonzero(known[tokens] != points)
         if wrong.size:
             where = int(wrong[0])
-            raise ValueError(
-                f"{what} must hold symbols of the training text only, got {text[where]!r} at position {where}"
-            )
+            known_of = "all parts" if self.of_all_parts else "the training text"
+            raise ValueError(f"{what} must hold symbols of {known_of} only, got {text[where]!r} at position {where}")
         narrowest = np.uint8 if len(known) <= 2**8 else np.int16 if len(known) <= 2**15 else np.int32
         return torch.from_numpy(tokens.astype(narrowest))
 

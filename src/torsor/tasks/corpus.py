@@ -16,7 +16,7 @@ class Corpus:
     """Training, validation and, where there is one, test text, as characters.
 
     Args:
-        training: what is trained on; its symbols are the vocabulary.
+        training: what is trained on.
         validation: what settings and checkpoints are chosen by.
         test: what is reported once; None where the split has no such part.
         split: the name of the way it was cut, part of ``sha256``.
