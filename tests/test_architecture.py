@@ -13,7 +13,12 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "torsor"
 
 LEARNING = {"groups", "maps", "recurrence", "transitions", "diagnostics", "layers", "models", "tasks", "training"}
+EVERYWHERE = {"kinds", "tensors"}  # what any file may ask: two files that are rooms by themselves
 ALLOWED = {
+    "kinds": set(),
+    "tensors": set(),
+    # what needs no torch and is said everywhere
+    "advice": set(),
     # what the mathematics stands on
     "groups": set(),
     "maps": set(),
@@ -24,18 +29,19 @@ ALLOWED = {
     "layers": {"groups", "transitions", "recurrence", "maps"},
     "models": {"groups", "layers", "transitions", "recurrence"},
     "tasks": {"groups"},
-    "training": {"tasks"},
+    "training": {"tasks", "advice"},
     # what chooses
-    "experiments": LEARNING | {"text", "generation", "tracking"},
+    "experiments": LEARNING | {"text", "generation", "tracking", "advice"},
     # the later rooms
     "tracking": {"groups", "tasks", "recurrence", "diagnostics"},
     "text": set(),
     "generation": {"models", "layers"},
     "interop": {"models", "layers", "transitions", "groups", "generation", "text"},
-    "report": {"diagnostics", "maps"},
+    "report": {"diagnostics", "maps", "advice"},
     "bench": LEARNING | {"experiments", "tracking", "text", "generation", "interop", "report"},
     # the roof
-    "cli": {"experiments", "report", "bench", "tracking", "text", "generation", "interop"},
+    "cli": {"experiments", "report", "bench", "tracking", "text", "generation", "interop", "advice"},
+    "__main__": {"cli"},
 }
 
 
@@ -118,7 +124,9 @@ def module_behind(origin: str, name: str | None) -> str | None:
 def test_imports_go_where_the_table_allows(name):
     room = room_of(name)
     assert room in ALLOWED, f"{name} lies in a room that the table of imports does not know"
-    upwards = {(to, line) for to, line in rooms_imported(name, MODULES[name]) if to not in ALLOWED[room] | {room}}
+    upwards = {
+        (to, line) for to, line in rooms_imported(name, MODULES[name]) if to not in ALLOWED[room] | {room} | EVERYWHERE
+    }
     assert not upwards, f"{name} must import only from {sorted(ALLOWED[room]) or 'nothing of ours'}, imports {upwards}"
 
 

@@ -116,7 +116,9 @@ def test_a_damaged_checkpoint_is_named_and_neither_loaded_nor_changed(saved, nam
     reason = (
         "is missing" if damage is os.remove else "was truncated or altered: its SHA-256 must begin .{12}, found .{12}"
     )
-    advice = f"put a copy of it back, or delete {saved} and train it anew with: the command that made it$"
+    advice = (
+        f"put a copy of it back, or delete {saved} and train it anew with the command that made it and --out {saved}$"
+    )
     with refused(f"checkpoint/{name} {reason}; nothing was changed; {advice}"):
         open_run(saved)
     untouched = model()

@@ -252,6 +252,7 @@ def test_a_report_of_many_runs_says_how_many_are_read_and_nothing_of_it_to_a_pip
         (f"{S3} --words 0", "words must be at least 1, got 0"),
         (f"{S3} --seed -1", "seed must be an integer in 0 .. 2**64 - 1, got -1"),
         ("measure nowhere", "is no run folder"),
+        ("report nowhere --threads 2", "Unknown option: --threads. torsor report --help names the options that it has"),
         ("report nowhere", "nowhere"),
         ("report", "name at least one run folder"),
         ("demo --seeds 0", "seeds must be at least 1, got 0"),
@@ -375,6 +376,76 @@ def test_the_advice_on_a_file_that_nothing_else_holds_makes_the_same_run_again(
     assert before == [(folder / each).read_bytes() for each in same]
 
 
+@pytest.fixture
+def moved(tmp_path, monkeypatch, capsys) -> Path:
+    """A copy of a run that remembers the command of another folder."""
+    folder = tmp_path / "ref"
+    command = f"{S3} --width 8 --heads 2 --length 3 --updates 3 --batch 2 --words 4 --threads 1 --out {folder}"
+    monkeypatch.setattr(sys, "argv", ["torsor", *command.split()])
+    assert run(command) == 0
+    capsys.readouterr()
+    return _copy(folder, tmp_path / "moved")
+
+
+@pytest.mark.parametrize(
+    ("damage", "command"),
+    [
+        (lambda folder: (folder / "evaluation.json").unlink(), "measure {run} --verify"),
+        (_damage("evaluation.json", lambda _: b"["), "measure {run} --verify"),
+        (_damage("checkpoint/model.safetensors", _half), "measure {run}"),
+        (_damage("metrics.jsonl", _half), "again"),
+    ],
+)
+def test_the_advice_on_a_run_that_was_copied_names_the_copy(damage, command, moved, capsys):
+    original = moved.parent / "ref"
+    good = {name: (moved / name).read_bytes() for name in ("evaluation.json", "checkpoint/model.safetensors")}
+    stored = json.loads((moved / "run.json").read_text())["about"]["command"].removeprefix("torsor ")
+    again = stored.replace(str(original), str(moved))
+    damage(moved)
+    assert run(again if command == "again" else command.format(run=moved)) == 2
+    said = _one_line(capsys)
+    assert f"torsor {again}" in said
+    assert str(original) not in said
+    if "evaluation.json" not in said:
+        assert f"delete {moved} and train it anew with" in said
+        shutil.rmtree(moved)
+    elif "delete it" in said:
+        (moved / "evaluation.json").unlink()
+    assert run(again) == 0
+    assert {name: (moved / name).read_bytes() for name in good} == good
+
+
+@pytest.mark.parametrize(
+    "command", ["measure {run}", "export {run}", "again", "report {run}", "measure {run} --verify"]
+)
+def test_a_run_without_its_run_file_is_no_stranger(command, moved, capsys):
+    stored = json.loads((moved / "run.json").read_text())["about"]["command"].removeprefix("torsor ")
+    (moved / "run.json").unlink()
+    assert run(stored.replace("/ref", "/moved") if command == "again" else command.format(run=moved)) == 2
+    said = _one_line(capsys)
+    assert (
+        f"{moved} has lost its run.json, which says what the run is: put a copy of it back, or delete {moved}" in said
+    )
+    assert said.endswith(f"train it anew with the command that made it and --out {moved}")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda folder: (folder / "metrics.jsonl").unlink(), "metrics.jsonl is missing: the checkpoint was written"),
+        (_damage("metrics.jsonl", lambda b: b[:-1]), "metrics.jsonl is shorter than it was: the checkpoint was"),
+    ],
+)
+def test_a_run_whose_log_was_lost_or_cut_is_not_verified(damage, said, moved, capsys):
+    damage(moved)
+    assert run(f"measure {moved} --verify") == 1
+    caught = capsys.readouterr()
+    assert caught.out.startswith(f"{moved}: {said}")
+    assert (caught.out.count("\n"), caught.err.count("\n")) == (1, 1)
+    assert "equal" not in caught.out
+    assert f"--out {moved}\n" in caught.out
+
+
 @pytest.mark.parametrize(("line", "said"), [("{", "line 2 is not JSON"), ("7", "line 2 is no JSON object")])
 def test_a_log_that_was_altered_is_named_with_its_line_where_its_glances_are_read(line, said, trained, tmp_path):
     folder = _copy(trained, tmp_path / "run")
@@ -398,7 +469,7 @@ def test_the_advice_on_a_file_that_is_made_again_makes_it_again(name, trained, t
     assert run(f"report {folder}") == 2
     said = _one_line(capsys).rpartition("; ")[2]
     if name == "evaluation.json":
-        assert said == "delete it, and the command that trained the run makes it again"
+        assert said == f"delete it, and the command that trained the run makes it again, with --out {folder}"
         (folder / name).unlink()
         assert run(f"{S3} {TINY} --out {folder}") == 0
     else:
@@ -424,7 +495,8 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(SampledDepth, "forward", interrupted)
     assert run(f"{S3} {TINY} --out {tmp_path / 'run'}") == 130
     command = f"torsor {S3} {TINY} --out {tmp_path / 'run'}"
-    assert capsys.readouterr().err == f"torsor: interrupted; go on from its last checkpoint with: {command}\n"
+    said = f"torsor: interrupted; it has no checkpoint yet; begin again with: {command}\n"
+    assert capsys.readouterr().err == said
 
 
 def test_sizes_that_no_memory_holds_are_one_line(tmp_path, capsys):
@@ -508,7 +580,8 @@ def test_a_loss_that_is_not_finite_stops_with_the_update_s_number_and_keeps_the_
     error = capsys.readouterr().err
     where = "the loss, while the outputs of all modules are finite"
     what = f"update 8 has loss nan and gradient norm nan, not finite first in {where}"
-    assert error == f"torsor: {what}; the parameters are those before it\n"
+    kept = "the last checkpoint is of update 5; try a smaller --learning-rate"
+    assert error == f"torsor: {what}; the parameters are those before it; {kept}\n"
     described = json.loads((path / "run.json").read_text())
     assert described["checkpoint"]["update"] == 5
     assert described["status"].startswith("stopped: update 8 has loss nan")
@@ -538,7 +611,7 @@ def test_the_device_of_a_run_is_recorded(trained):
     assert json.loads((trained / "run.json").read_text())["about"]["device"].startswith(("cpu", "cuda"))
 
 
-def test_a_clock_that_is_set_back_changes_nothing(trained, tmp_path, monkeypatch):
+def test_a_clock_that_is_set_back_changes_nothing(trained, tmp_path, monkeypatch, capsys):
     sound = SampledDepth.forward
 
     def interrupted(self, model, tokens, update, rows):
@@ -550,6 +623,7 @@ def test_a_clock_that_is_set_back_changes_nothing(trained, tmp_path, monkeypatch
     command = f"{S3} {TINY} --out {path} --checkpoint-every 5"
     monkeypatch.setattr(SampledDepth, "forward", interrupted)
     assert run(command) == 130
+    assert capsys.readouterr().err.endswith(f"interrupted; go on from its last checkpoint with: torsor {command}\n")
     monkeypatch.setattr(SampledDepth, "forward", sound)
     for number, file in enumerate(sorted(path.rglob("*"))):
         os.utime(file, (4e9 - number, 4e9 - number))  # written in the year 2096, the newest first
@@ -563,7 +637,8 @@ def test_a_clock_that_is_set_back_changes_nothing(trained, tmp_path, monkeypatch
 def test_a_model_that_ends_with_logits_that_are_not_finite_is_no_finished_run(tmp_path, capsys):
     path = tmp_path / "run"
     assert run(f"{S3} {TINY} --learning-rate 1e30 --out {path}") == 1
-    assert "logits are not finite" in capsys.readouterr().err
+    said = "logits are not finite; there is no checkpoint yet; try a smaller --learning-rate\n"
+    assert capsys.readouterr().err.endswith(said)
     described = json.loads((path / "run.json").read_text())
     assert described["status"].startswith("stopped: ")
     assert described["checkpoint"] is None

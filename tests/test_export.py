@@ -179,15 +179,21 @@ def test_a_mistake_is_one_line_and_leaves_nothing(runs, tmp_path, capsys):
         folder.mkdir()
         described = json.loads((runs / "words" / "run.json").read_text())
         del described["about"]["sha256"]  # else it would be seen to be altered
+        described["about"]["command"] = "torsor train rotate-the-loop/s3 --width 8 --out elsewhere"
         (folder / "run.json").write_text(json.dumps(described | change))
     before = snapshot(tmp_path)
+    goes_on = f"torsor train rotate-the-loop/s3 --width 8 --out {unfinished} goes on"  # the folder in hand
     for command, words in (
         ("export --to hf", "name a run folder: torsor export RUN"),
         (f"export {runs / 'words'} --to onnx", "onnx"),
         (f"export {tmp_path / 'none'} --to hf", "is no run folder: it has no run.json"),
-        (f"export {unfinished} --to hf", "must hold a finished run, it is running: go on with its own command first"),
+        (f"export {unfinished} --to hf", f"must hold a finished run, this one has not ended: {goes_on}"),
         (f"export {stranger} --to hf", "did you mean 'rotate-the-loop/s3'?"),
-        (f"export {runs / 'language'} --to hf --out {full}", "full must be a new or empty folder"),
+        (
+            f"export {runs / 'language'} --to hf --out {full}",
+            "full must be a new or empty folder: name another with --out",
+        ),
+        (f"export {runs / 'words'} --out {full}", "full must be a new or empty folder: name another with --out"),
     ):
         assert run(command) == 2, command
         error = capsys.readouterr().err

@@ -91,6 +91,8 @@ def test_the_command_prints_parameters_operations_memory_and_time(capsys, tmp_pa
     monkeypatch.chdir(tmp_path)
     assert run(f"plan rotate-the-loop/a5 {OPTIONS} --gpu h200 --gpus 8") == 0
     out = capsys.readouterr().out
+    # train's own scale is another
+    assert out.startswith("rotate-the-loop/a5, conformal, 2 groups: the paper's size (--scale paper)\n")
     for words in ("parameters", "operations per token", "kept for the backward pass", "8 x NVIDIA H200", "fits in 141"):
         assert words in out
     assert "This run's products are in float32, for which a GPU has a lower peak" in out
@@ -101,6 +103,7 @@ def test_the_command_prints_parameters_operations_memory_and_time(capsys, tmp_pa
     assert four["seconds"] == pytest.approx(alone["seconds"] / 4)
     assert four["bytes_per_gpu"] < alone["bytes_per_gpu"]
     assert alone["fits"]
+    assert alone["scale"] == "paper"
     assert not any(tmp_path.iterdir())
 
 

@@ -11,6 +11,7 @@ import torch
 import torsor.text
 from refusal import refused
 from torsor.cli import main
+from torsor.experiments.examined_run import examined_run
 from torsor.experiments.generated_text import Loops, generated_text, streamed
 from torsor.experiments.listening import listening
 from torsor.experiments.run import measure
@@ -153,7 +154,9 @@ def test_a_run_that_does_not_continue_texts_and_loops_where_there_are_none_are_o
     capsys.readouterr()
     code, out, err = run(capsys, word)
     assert (code, out) == (2, "")
-    assert "must hold a model of texts, it holds" in err
+    assert "must hold a model of texts, it holds one of a word problem (conformal, 2 groups)" in err
+    with refused(r"must hold a model of a word problem, it holds one of texts \("):
+        examined_run(characters)
     code, out, err = run(capsys, characters, "--prompt", "the", "--steps", "2")
     assert (code, out) == (2, "")
     assert "go with a looped model, this one has no loops" in err

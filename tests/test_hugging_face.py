@@ -1,6 +1,7 @@
 """Models in transformers: the same weights, logits and text as here, on every version that is supported."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -449,6 +450,36 @@ def test_the_tokenizer_of_the_folder_encodes_alike(name, tmp_path):
     if name != "byte pairs":
         with pytest.raises(Exception, match="UNK"):  # tokenizers has no class for it
             theirs("z")
+        assert set("abz c") - set(theirs.get_vocab()) == {"z"}  # what the page says instead
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_text_model_is_exported_loaded_and_goes_on_with_texts_of_two_lengths_without_a_warning(name, tmp_path):
+    tokenizer = TOKENIZERS[name]()
+    ours = stirred(GRU(tokenizer.vocabulary, hidden=5)).eval()
+    said = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    logger = logging.getLogger("transformers")
+    logger.addHandler(handler)
+    try:
+        export(ours, tmp_path / "hf", tokenizer=tokenizer)
+        model = loaded(tmp_path / "hf")
+        theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+        texts = ["to be " * 2, "to"] if name == "byte pairs" else ["a\nb  é", "é𝔸"]
+        batch = theirs(texts, padding=True, return_tensors="pt")
+        drawn = model.generate(**batch, max_new_tokens=6, do_sample=False)
+    finally:
+        logger.removeHandler(handler)
+    assert said == []
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    tokens = {key: value for key, value in config.items() if key.endswith("_token_id") and value is not None}
+    assert all(0 <= value < tokenizer.vocabulary for value in tokens.values())
+    assert model.generation_config.pad_token_id == theirs.pad_token_id
+    for text, row in zip(texts, drawn.tolist(), strict=True):
+        new = greedy(ours, theirs(text)["input_ids"], 6)
+        ends = new.index(theirs.eos_token_id) + 1 if theirs.eos_token_id in new else 6
+        assert row[batch["input_ids"].shape[1] :][:ends] == new[:ends]
 
 
 ALONE = """

@@ -530,3 +530,14 @@ def test_a_thing_that_begins_anew_has_a_pace_of_its_own(monkeypatch):
         clock[0] = second
         told.append(pace.left("it", share))
     assert told == [None, 10.0, None, 1.0]  # 21.0 where the first attempt were counted
+
+
+def test_the_program_is_the_package_too_and_a_reader_that_has_enough_ends_it_quietly():
+    told = subprocess.run([sys.executable, "-m", "torsor", "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout == program("--version")
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run([sys.executable, "-m", "torsor", "list", "--json"], stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert ended.returncode == 141
+    assert ended.stderr == b""

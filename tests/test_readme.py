@@ -90,6 +90,18 @@ ON_PAGES = (
     ("start", "torsor train rotate-the-loop/s3 --out runs/first", S3),
     ("start", "torsor train rotate-the-loop/s3 --out runs/first", S3),  # goes on: it is finished
     ("start", "torsor report runs/first", ""),
+    (
+        "subgroups",
+        "torsor train subgroups/tiny-shakespeare-recurrent --text mine.txt --out runs/mine",
+        "--width 4 --context 8 --updates 2 --batch 2 --warmup 1 --threads 1",
+    ),
+    ("subgroups", "torsor generate runs/mine", "--characters 8 --threads 1"),
+    (
+        "tracking",
+        "torsor track --model my_models:tracker --group S3 --alphabet all --lengths 16,64 --out tracked",
+        "--words 4 --stream 64 --threads 1",
+    ),
+    ("tracking", "torsor report tracked", ""),
     ("hugging_face", "torsor export runs/language-0 --to hf --out my-model", ""),
 )
 OWN_PROCESSES = "--devices 2"  # they join each other, which a process does once
@@ -100,10 +112,12 @@ LEAVES = {
     "runs/s3-0/hf/model.safetensors",
     "runs/s3-0/tracking.json",
     "runs/tracked/report.html",
+    "tracked/report.html",
     "runs/report.html",
     "runs/a5.svg",
     "runs/tiny-shakespeare-recurrent-0/evaluation.json",
     "runs/language-0/evaluation.json",
+    "runs/mine/evaluation.json",
     "explore.html",
     "runs/first/report.html",
     "my-model/tokenizer.json",
@@ -156,7 +170,8 @@ def made_text(folder, monkeypatch) -> None:
     chance = random.Random(0)
     words = WORDS.split()
     text = "".join(chance.choice(words) + chance.choice("  \n") for _ in range(500)).encode()
-    (folder / "made.txt").write_bytes(text)
+    for name in ("made.txt", "mine.txt"):
+        (folder / name).write_bytes(text)
     file = DataFile("tinyshakespeare/input.txt", len(text), hashlib.sha256(text).hexdigest(), ())
     monkeypatch.setitem(DATASETS, "tiny-shakespeare", DataSet("tiny-shakespeare", "made", (file,), "mine", "me"))
 

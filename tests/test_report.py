@@ -458,6 +458,7 @@ def test_a_run_that_goes_on_is_not_sent_to_measure_its_scores(tmp_path, pair):
     edit(pair[0], "run.json", lambda about: about.update(status="running"))
     text = report(tmp_path, *pair).text
     assert "not scored: the run has not ended; go on with torsor train rotate-the-loop/s3 --transition diagonal" in text
+    assert f"--out {pair[0]}" in text  # where it lies, wherever that is
     assert "not measured: run" not in text
 
 

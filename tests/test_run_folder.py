@@ -146,7 +146,7 @@ def made(tmp_path):
 
 def test_another_experiment_is_refused(made):
     before = snapshot(made)
-    with refused("run holds the experiment tests/echo, not tests/other: choose another folder$"):
+    with refused("run holds the experiment tests/echo, not tests/other: choose another folder with --out$"):
         RunFolder(made, "tests/other", ARGUMENTS, seed=0)
     assert snapshot(made) == before
 
@@ -221,7 +221,7 @@ def test_a_run_file_with_other_names_is_refused(tmp_path):
 
 def test_a_folder_that_is_no_run_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with refused("has no run.json but holds thesis.tex: choose an empty or new folder$"):
+    with refused("has no run.json but holds thesis.tex: choose an empty or new folder with --out$"):
         open_run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     with refused("is no run folder: it has no run.json$"):

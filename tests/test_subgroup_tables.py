@@ -196,7 +196,8 @@ def test_a_value_at_which_a_run_diverges_is_given_up_for_the_next_best_by_all_se
     def diverged(path):
         return path.name.endswith("=0.002-1") and path.is_dir()
 
-    monkeypatch.setattr("torsor.experiments.run_table.has_diverged", diverged)
+    for module in ("run_table", "table_run"):
+        monkeypatch.setattr(f"torsor.experiments.{module}.has_diverged", diverged)
     complete(order, follow)
     assert ran == ["0.001-100", "0.002-100", "0.002-0", "0.002-1", "0.001-0", "0.001-1"]
     (content,) = results(order)

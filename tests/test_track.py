@@ -243,7 +243,7 @@ def test_a_run_of_another_task_is_refused_in_one_line(trained, monkeypatch, caps
     study = replace(load(trained), task=Echo(), label="characters")
     monkeypatch.setattr(examined_run, "load", lambda path: study)
     assert run(f"track {trained}") == 2
-    assert "must hold a model of a word problem, it holds characters" in capsys.readouterr().err
+    assert "must hold a model of a word problem, it holds one of characters" in capsys.readouterr().err
 
 
 # A user's own model.
@@ -305,7 +305,7 @@ def test_a_model_of_hugging_face_is_examined_through_one_line(config, kind):
     if kind is GPT2LMHeadModel:
         with pytest.raises(ValueError, match="the model must read words of 33 tokens, got index out of range"):
             evaluate(lambda tokens: model(input_ids=tokens).logits, Suite(task, (4,), 20))
-    with pytest.raises(ValueError, match=r"the model must read the tokens 0 \.\. 24, the last of which begins a word"):
+    with pytest.raises(ValueError, match=r"the model must read the tokens 0 \.\. 24, 24 letters and the token"):
         evaluate(lambda tokens: model(input_ids=tokens).logits, Suite(WordProblem(named("S4"), 4, "all"), (1,), 20))
 
 
@@ -319,6 +319,8 @@ OWN = "track --words 4 --lengths 4,8 --threads 1"
         ("track nowhere", "is no run folder"),
         ("track here --model users_models:right --group S3", "name a run folder"),
         ("track nowhere --group S3", "nowhere names its group and its alphabet"),
+        ("track my_models:tracker", "is named so: torsor track --model my_models:tracker --group S5"),
+        ("track my_models:tracker --group S3", "is named so: torsor track --model my_models:tracker --group S3"),
         (f"{OWN} --model users_models:right", "name the group of your model: --group S5"),
         (f"{OWN} --model users_models:right --group M11", "nearest"),
         (f"{OWN} --model users_models --group S3", "must be written pkg.module:factory, got 'users_models'"),
@@ -328,12 +330,12 @@ OWN = "track --words 4 --lengths 4,8 --threads 1"
         (f"{OWN} --model users_models:rigth --group S3", "has no 'rigth'; did you mean 'right'?"),
         (
             f"{OWN} --model users_models:number --group S3",
-            "a function without arguments that returns the model, got a int",
+            "a function without arguments that returns the model, got an int",
         ),
         (f"{OWN} --model users_models:made --group S3", "without arguments that returns the model, got a Linear"),
         (f"{OWN} --model users_models:needy --group S3", "needs no arguments: missing a required argument: 'width'"),
         (f"{OWN} --model users_models:nothing --group S3", "must give a callable tokens -> logits"),
-        (f"{OWN} --model users_models:narrow --group S3 --alphabet all", "must read the tokens 0 .. 6, the last"),
+        (f"{OWN} --model users_models:narrow --group S3 --alphabet all", "must read the tokens 0 .. 6, 6 letters and"),
         (
             f"{OWN} --model users_models:narrow --group A5",
             "must tell the 60 elements of the group apart, got 6 outputs",

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from sympy.combinatorics import Permutation
 
 from cases import GROUPS
@@ -37,6 +38,13 @@ def test_the_inverse_undoes_on_both_sides(name):
     group = GROUPS[name]()
     for g in range(group.order):
         assert group.compose(g, group.inverse(g)) == 0 == group.compose(group.inverse(g), g)
+
+
+def test_the_table_becomes_a_tensor_by_a_copy_without_a_warning():
+    group = symmetric(3)
+    written = torch.tensor(group.table)
+    written[0, 0] = 5
+    assert group.table[0, 0] == 0
 
 
 @every_group

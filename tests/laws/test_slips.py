@@ -49,7 +49,7 @@ def test_a_scale_for_each_group_is_a_list_or_a_tuple(sequence):
             r"BlockConformal builds a map and takes no state: transition\(\) is the map, transition\(\)\(x\) carries x",
         ),
         (lambda: transition()()(torch.ones(8, dtype=torch.complex128)), "a tensor of real numbers, got complex128"),
-        (lambda: transition()()(np.ones(8)), "a tensor of real numbers, got a ndarray: torch.as_tensor makes one"),
+        (lambda: transition()()(np.ones(8)), "a tensor of real numbers, got numpy.ndarray: torch.as_tensor makes one"),
         (lambda: transition()()([1.0] * 8), "a tensor of real numbers, got a list"),
     ],
 )

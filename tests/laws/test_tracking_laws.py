@@ -509,7 +509,10 @@ def mutating(tokens):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (nn.Embedding(6, 6), "must read the tokens 0 .. 6, the last of which begins a word, got index out of range"),
+        (
+            nn.Embedding(6, 6),
+            "tokens 0 .. 6, 6 letters and the token that begins a word; it seems to know fewer, got index out of range",
+        ),
         (
             lambda tokens: nn.functional.one_hot(tokens, 6).double(),
             "must read the tokens 0 .. 6, .*, got Class values must",

@@ -1,10 +1,9 @@
 """The program: its commands, and one line on stderr for a user's mistake."""
 
-import shlex
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensError
 
 from torsor import __version__
 from torsor.cli import (
@@ -26,15 +25,14 @@ from torsor.cli import (
 from torsor.cli.shown_left import shown_left
 from torsor.experiments.experiment import nearest
 
-MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
-RESUMABLE = (["demo"], ["train"], ["table"], ["data", "prepare"])
+MISTAKE, FAILURE = 2, 1
 
 app: App = App(
     name="torsor",
     help="Sequence models whose state is carried from step to step by a structured, norm-preserving map.",
     version=__version__,
     version_flags=["--version"],
-    suppress_keyboard_interrupt=False,  # the line that says how to go on is written below
+    suppress_keyboard_interrupt=False,  # the line that says how to go on is written outside
 )
 app.command(demo.demo)
 app.command(listing.list_experiments, name="list")
@@ -53,8 +51,8 @@ app.command(doctor.doctor)
 app.register_install_completion_command(help="Make the shell complete torsor's commands, experiments and options.")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and exit: 0 where the work was done, 2 for a user's mistake, 1 where a run failed.
+def run(arguments: Sequence[str] | None = None) -> None:
+    """As ``torsor.cli.main``, without an answer to Ctrl-C.
 
     Args:
         arguments: as typed after the program's name; those of the process by default.
@@ -67,6 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app(arguments, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
         _leave(_too_many(error), MISTAKE)
+    except UnknownOptionError as error:
+        said, known = " ".join(str(error).split()), " ".join(["torsor", *(error.command_chain or ())])
+        _leave(said if "Did you mean" in said else f"{said} {known} --help names the options that it has", MISTAKE)
     except CycloptsError as error:
         _leave(" ".join(str(error).split()), MISTAKE)
     except MemoryError:
@@ -83,11 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise
     except OSError as error:  # what no command has foreseen, such as a name that is too long for a folder
         _leave(f"{error.strerror or type(error).__name__}: {str(error.filename or '')[:80]!r}", MISTAKE)
-    except KeyboardInterrupt:
-        typed = list(sys.argv[1:] if arguments is None else arguments)
-        resumes = any(typed[: len(words)] == words for words in RESUMABLE)
-        how = "go on from its last checkpoint with" if resumes else "nothing is kept of it; begin again with"
-        _leave(f"interrupted; {how}: {shlex.join(['torsor', *typed])}", INTERRUPTED)
     raise SystemExit(0)
 
 

@@ -29,7 +29,7 @@ def export(
         as_json: print JSON for programs.
 
     Raises:
-        ValueError: when no run is named.
+        ValueError: when no run is named, or something is in the folder's place.
     """
     if run is None:
         raise ValueError("name a run folder: torsor export RUN")
@@ -42,6 +42,8 @@ def export(
 
     require_hugging_face()
     folder = run / to if out is None else out
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):  # before the run is read
+        raise ValueError(f"{folder} must be a new or empty folder: name another with --out, or move it away")
     with shown_waiting(f"reading {run}"):
         found = finished_run(run)
     auto = "AutoModelForTokenClassification" if found.labels else "AutoModelForCausalLM"

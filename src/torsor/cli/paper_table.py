@@ -96,7 +96,9 @@ def _lines(table: Table, content: list[dict[str, Any]]) -> Iterator[tuple[str, .
 
 
 def _legend(table: Table) -> str:
-    return f"{table.reading.legend}; ± is half of Student's 95 % interval over seeds."
+    headline = table.reading.scores[0]
+    difference = f"difference: {headline}, ours less the paper's"
+    return f"{table.reading.legend}; {difference}; ± is half of Student's 95 % interval over seeds."
 
 
 def _notes(table: Table, content: list[dict[str, Any]], runs: Sequence[dict[str, Any]]) -> Iterator[str]:

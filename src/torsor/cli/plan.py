@@ -51,6 +51,7 @@ def _plan(experiment: Experiment, given: dict[str, Any]) -> None:
     kept = whole.kept_bytes * batch / study.plan.batch
     held = whole.weight_bytes + whole.gradient_bytes + whole.optimizer_bytes + kept
     content = whole.to_json() | {
+        "scale": common["scale"],
         "gpu": accelerator.name,
         "gpus": common["gpus"],
         "share_of_peak": SHARE_OF_PEAK,
@@ -62,7 +63,8 @@ def _plan(experiment: Experiment, given: dict[str, Any]) -> None:
     if common["as_json"]:
         print(json.dumps(content))
         return
-    print(f"{study.label}, at the scale {common['scale']}")
+    size = "the paper's size" if common["scale"] == "paper" else "a laptop's size, train's own"
+    print(f"{experiment.name}, {study.label}: {size} (--scale {common['scale']})")
     for name, value in _lines(content):
         print(f"  {name:<28}{value}")
     fits = "fits in" if content["fits"] else "DOES NOT FIT IN"

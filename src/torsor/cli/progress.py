@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from torsor.cli.interruption import RUN_BEGINS_AGAIN, kept_in, last_checkpoint
 from torsor.cli.patience import LINE_EVERY
 from torsor.cli.shown_left import shown_left
 from torsor.experiments.listening import listening
@@ -24,13 +25,23 @@ def follow(records: "Updates", path: Path) -> None:
     Args:
         records: what ``carry_out`` yields.
         path: the run folder, for the first line.
+
+    Raises:
+        ArithmeticError: as ``carry_out``, with the last checkpoint and what to try added to its line.
     """
     meter = _Meter()
-    if sys.stderr.isatty():
-        _bar(records, path, meter)
-    else:
-        with shown_left(f"{path}  "):
-            _lines(records, path, meter)
+    try:
+        with kept_in(path, RUN_BEGINS_AGAIN):
+            if sys.stderr.isatty():
+                _bar(records, path, meter)
+            else:
+                with shown_left(f"{path}  "):
+                    _lines(records, path, meter)
+    except ArithmeticError as error:
+        last = last_checkpoint(path)
+        kept = "there is no checkpoint yet" if last is None else f"the last checkpoint is of update {last}"
+        error.args = (f"{error}; {kept}; try a smaller --learning-rate",)
+        raise
 
 
 @final

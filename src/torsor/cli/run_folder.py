@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from torsor.advice import no_run
+
 
 def require_run(run: Path) -> None:
     """Refuse what is no run folder; whether it can be read is seen when it is.
@@ -13,4 +15,4 @@ def require_run(run: Path) -> None:
         ValueError: when it has no ``run.json``.
     """
     if not (run / "run.json").is_file():
-        raise ValueError(f"{run} is no run folder: it has no run.json")
+        raise ValueError(no_run(run))

@@ -54,12 +54,12 @@ def table(
         more: what is typed after a name that is no table's.
         scale: size of the runs: for a laptop, or the paper's.
         seeds: runs of each row.
-        rows: labels of the rows to run and print; all by default.
+        rows: labels of the rows to run and print, such as diagonal "conformal, 2 groups"; all by default.
         tune: choose each row's learning rate first, from the same values for all rows, by runs of another seed.
         updates: in place of the scale's.
         learning_rate: in place of the scale's.
         text: what language models read: a data set, a text file, or a folder made by torsor data prepare.
-        out: folder of all tables' runs.
+        out: folder of all tables' runs; runs with arguments that were given lie in a folder named by them.
         threads: threads of PyTorch; those of the machine by default.
         dry_run: run nothing; print what is there.
         verify: run nothing; compute the numbers of every finished run again from its checkpoint, and compare.
@@ -91,6 +91,8 @@ def _make(found: Table, given: dict[str, Any]) -> None:
     for name, why in _rows_own(found).items():
         if name in arguments:
             raise ValueError(f"{name.replace('_', '-')} must not be given to {found.name}, {why}")
+    if typed["verify"] and typed["dry_run"]:
+        raise ValueError("--dry-run prints what is there, --verify computes it again, and neither trains: give one")
     wanted = tuple(found.row(label) for label in typed["rows"]) or found.rows
     picture: Path | None = typed["picture"]
     replaced = False
@@ -101,7 +103,7 @@ def _make(found: Table, given: dict[str, Any]) -> None:
     from torsor.cli.progress import follow
     from torsor.experiments.machine import prepare_machine
     from torsor.experiments.provenance import provenances
-    from torsor.experiments.run_table import Order, complete, results
+    from torsor.experiments.run_table import Order, complete, other_runs, results
 
     order = Order(found, wanted, typed["scale"], typed["seeds"], typed["out"], typed["tune"], arguments)
     if typed["verify"]:
@@ -112,6 +114,8 @@ def _make(found: Table, given: dict[str, Any]) -> None:
         complete(order, counted(order, follow))
     content = results(order)
     whole = {"table": found.name, "scale": order.scale, "rows": content, "runs": provenances(order)}
+    others = other_runs(order)
+    whole["not_run"] = [{"row": row, "seed": seed, "reason": why} for row, seed, why in others]
     if picture is not None:
         numbers = draw(found, content, picture)
         whole["picture"] = {"picture": str(picture), "numbers": str(numbers), "replaced": replaced}
@@ -123,6 +127,8 @@ def _make(found: Table, given: dict[str, Any]) -> None:
         print(json.dumps(whole))
         return
     (print_markdown if typed["as_markdown"] else print_grid)(found, content, whole["runs"])
+    for row, seed, why in others:
+        print(f"{row}, seed {seed} not run: {why}", file=sys.stderr if typed["as_markdown"] else sys.stdout)
     if "robustness" in whole:
         print_robustness(found, whole["robustness"])
     if picture is not None:

@@ -1,6 +1,7 @@
 """``torsor track``: what a model has really learnt about a group."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -66,6 +67,9 @@ def track(
         raise ValueError(
             "name a run folder, torsor track RUN, or your own model, torsor track --model pkg.module:factory"
         )
+    if run is not None and not run.exists() and re.fullmatch(r"[\w.]+:[\w.]+", str(run)):
+        own = f"torsor track --model {run} --group {group or 'S5'}"
+        raise ValueError(f"{run} is no run folder; a model of your own is named so: {own}")
     if run is not None and (group is not None or alphabet is not None):
         raise ValueError(f"{run} names its group and its alphabet: leave --group and --alphabet out")
     if run is None and group is None:

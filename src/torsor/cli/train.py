@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import App
 
 from torsor.cli.experiment_command import experiments_app
+from torsor.cli.interruption import kept_in
 from torsor.cli.tables import JsonFlag
 from torsor.cli.whole import MaybeWhole, Whole
 from torsor.experiments.experiment import Experiment, Scale
@@ -60,14 +61,21 @@ def start(experiment: Experiment, given: dict[str, Any]) -> Path:
     """
     common = {name: given.pop(name, p.default) for name, p in inspect.signature(_common).parameters.items()}
     arguments = experiment.arguments(scale=common["scale"], **given)  # what it refuses needs no torch
+    from torsor.experiments.run import default_path
+
+    path = common["out"] or default_path(experiment.name, arguments["seed"])
+    with kept_in(path):
+        return _train(experiment, arguments, path, common)
+
+
+def _train(experiment: Experiment, arguments: dict[str, Any], path: Path, common: dict[str, Any]) -> Path:
     from torsor.cli.progress import follow
     from torsor.cli.tables import print_scores
     from torsor.experiments.machine import prepare_machine
     from torsor.experiments.reading import evaluation
-    from torsor.experiments.run import carry_out, default_path
+    from torsor.experiments.run import carry_out
     from torsor.experiments.together import join
 
-    path = common["out"] or default_path(experiment.name, arguments["seed"])
     processes = join(common["devices"], common["nodes"], common["strategy"], common["device"])
     begun = prepare_machine(common["threads"], path)
     earlier = _finished_at(path)

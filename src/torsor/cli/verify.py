@@ -1,6 +1,7 @@
 """Finished runs examined again, and what differs: ``torsor table --verify`` and ``torsor measure --verify``."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,7 @@ def verify_table(order: "Order", threads: int | None, as_json: bool = False) -> 
         ValueError: when no run is finished, or one cannot be examined.
     """
     from torsor.experiments.machine import prepare_machine
+    from torsor.experiments.run_table import other_runs
     from torsor.experiments.verifying import verify
 
     prepare_machine(threads, order.root)
@@ -38,6 +40,8 @@ def verify_table(order: "Order", threads: int | None, as_json: bool = False) -> 
             print(f"{each.row}, seed {each.seed}: {told}  {each.path}", flush=True)
     if as_json:
         print(json.dumps({"table": order.table.name, "runs": [_content(each) for each in found]}))
+    for row, seed, why in other_runs(order):
+        print(f"torsor: {row}, seed {seed} not verified: {why}", file=sys.stderr)
     if not found:
         raise ValueError(f"{order.table.name} has no finished run in {order.root} to verify")
     _refuse_differences(found)

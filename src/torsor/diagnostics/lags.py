@@ -66,7 +66,8 @@ def lag_cosine(
 
     Args:
         map: one map, without batch axes.
-        steps: number of lags, from 0, at least 2.
+        steps: number of lags, at least 2: ``own[k]`` and ``whole[k]`` are of the lags ``k = 0 .. steps - 1``, of which
+            powers of two are printed; with 4 those at 1 and 2.
         probes: number of random probes, at least 1.
         blocks: an explicit partition of the coordinates; the map's own blocks by default.
         generator: of the probes; by default a fresh one of fixed seed, so that two calls agree.

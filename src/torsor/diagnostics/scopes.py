@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from torsor.kinds import kind_of
 from torsor.maps import Dense, LinearMap
 
 
@@ -25,7 +26,7 @@ def require_map(map: LinearMap) -> None:
         ValueError: when it is none.
     """
     if not isinstance(map, LinearMap):
-        raise ValueError(f"map must be a linear map, got a {type(map).__name__}: of a transition it is transition()")
+        raise ValueError(f"map must be a linear map, got {kind_of(map)}: of a transition it is transition()")
 
 
 def in_float64(map: LinearMap) -> tuple[LinearMap, Float[Tensor, "dim dim"]]:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from torsor.experiments.modelled import what_is_modelled
 from torsor.experiments.run import load
 from torsor.experiments.study import Study
 from torsor.experiments.word_examination import WordExamination
@@ -81,7 +82,7 @@ def examined_run(path: Path, seed: int | None = None, device: torch.device | str
     if isinstance(task, HeldOutPairs):
         task, held_out = task.task, task
     if not isinstance(task, WordProblem):
-        raise ValueError(f"{path} must hold a model of a word problem, it holds {study.label}")
+        raise ValueError(f"{path} must hold a model of a word problem, it holds one of {what_is_modelled(study)}")
     if seed is not None:
         task = replace(task, seed=seed)
         held_out = replace(held_out, task=task) if held_out else None

@@ -97,4 +97,9 @@ def nearest_setting(name: str, known: Iterable[str]) -> str:
 def nearest(name: str, known: Any) -> str:
     """A hint at the nearest right name, ready to be put behind an error, and what there is otherwise."""
     close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(known)}"
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    names = list(known)
+    if any(" " in each for each in names):  # typed in quotes, and one may hold a comma
+        names = [repr(each) for each in names]
+    return f"; there are: {', '.join(names)}"

@@ -16,6 +16,7 @@ from torsor.models import LoopedTransformer
 from torsor.tasks import Characters, PackedTokens, Task, WordProblem
 from torsor.text import Tokenizer
 from torsor.training import load_weights, read_run
+from torsor.training.run_description import RUNNING
 
 
 @final
@@ -51,7 +52,9 @@ def finished_run(path: Path) -> FinishedRun:
     """
     described = read_run(path)
     if not described.finished:
-        raise ValueError(f"{path} must hold a finished run, it is {described.status}: go on with its own command first")
+        state = "has not ended" if described.status == RUNNING else f"is {described.status}"
+        command = described.command(path) or "the command that began it"
+        raise ValueError(f"{path} must hold a finished run, this one {state}: {command} goes on")
     study, _ = rebuild(path)
     tokenizer, symbols, labels = _tokens(study.task, path, described.arguments)
     load_weights(path, study.model, watch=CHECKING)

@@ -12,6 +12,7 @@ from torch import nn
 from torsor.experiments.examined_run import Examined
 from torsor.experiments.experiment import nearest
 from torsor.groups import named
+from torsor.kinds import kind_of
 from torsor.tasks import WordProblem
 from torsor.tracking import subject_of
 
@@ -66,7 +67,7 @@ def made_by(written: str) -> Any:
     factory = found[wanted]
     if not callable(factory) or isinstance(factory, nn.Module):
         rule = "must be a factory, a function without arguments that returns the model"
-        raise ValueError(f"{written} {rule}, got a {type(factory).__name__}")
+        raise ValueError(f"{written} {rule}, got {kind_of(factory)}")
     try:
         inspect.signature(factory).bind()
     except TypeError as error:

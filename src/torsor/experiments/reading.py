@@ -64,12 +64,16 @@ class Reading(ABC):
 class AccuracyByDepth(Reading):
     """Accuracies of a word problem at each evaluated depth.
 
-    Which of the three the paper means is not certain, so all stand side by side.
+    Which of the three the paper's last-token accuracy is, is not certain, so all stand side by side. It is called
+    demanding there, so the one that asks for all positions before the last, too, is set against it.
     """
 
     axis = "depth"
     scores: ClassVar[tuple[str, ...]] = ("joint", "last", "conditional")
-    legend = "joint: the whole word right; conditional: the last position, among the words right before it"
+    legend = (
+        "joint: the whole word right, which is how we read the paper's last-token accuracy; last: the last position "
+        "right, whatever stands before it; conditional: the last position, among the words right before it"
+    )
 
     def cells(self, run: Path) -> tuple[Cell, ...]:
         return tuple(
@@ -217,7 +221,7 @@ def evaluation(run: Path) -> dict[str, Any]:
 
 
 def _command(run: Path) -> str:
-    return description(run).about.get("command") or "torsor train with the same arguments"
+    return description(run).command(run) or "torsor train with the same arguments"
 
 
 def _remedy(run: Path) -> str:

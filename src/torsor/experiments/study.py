@@ -101,7 +101,7 @@ class NonFiniteLogitsError(ArithmeticError):
     """
 
     def __init__(self, update: int) -> None:
-        super().__init__(f"update {update} left a model whose logits are not finite; the last checkpoint is older")
+        super().__init__(f"update {update} left a model whose logits are not finite")
 
 
 @final

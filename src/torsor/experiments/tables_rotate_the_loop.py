@@ -44,7 +44,7 @@ _SCALES: Mapping[Scale, Mapping[str, Any]] = {"laptop": _LAPTOP}
 
 A5 = Table(
     "rotate-the-loop/a5",
-    "A5, last-token accuracy at three depths: diagonal against conformal.",
+    "A5 at three depths: diagonal against conformal; joint accuracy here, last-token in the paper.",
     "rotate-the-loop/a5",
     "a5",
     (
@@ -63,7 +63,7 @@ A5 = Table(
 
 S5 = Table(
     "rotate-the-loop/s5",
-    "S5, the harder group.",
+    "S5, the harder group; joint accuracy here, last-token in the paper.",
     "rotate-the-loop/s5",
     "s5",
     (
@@ -77,7 +77,7 @@ S5 = Table(
 
 GROUP_COUNT = Table(
     "rotate-the-loop/group-count",
-    "A5: how many groups share a rate.",
+    "A5: how many groups share a rate; joint accuracy here, last-token in the paper.",
     "rotate-the-loop/a5",
     "a5",
     (
@@ -95,7 +95,7 @@ GROUP_COUNT = Table(
 
 ABLATION = Table(
     "rotate-the-loop/ablation",
-    "A5: tying the rates without rotation, rotation without tying, both.",
+    "A5: tying the rates without rotation, rotation without tying, both; joint accuracy here, last-token in the paper.",
     "rotate-the-loop/a5",
     "a5",
     (
@@ -111,7 +111,7 @@ ABLATION = Table(
 
 CHARTS = Table(
     "rotate-the-loop/charts",
-    "A5 at half the depth: pairwise rotations, Householder reflections, Cayley, diagonal.",
+    "A5 at half the depth: rotations, Householder, Cayley, diagonal; joint accuracy here, last-token in the paper.",
     "rotate-the-loop/a5",
     "a5-half-depth",
     (

@@ -9,6 +9,7 @@ import torch
 
 from torsor.experiments.language_data import language_data
 from torsor.experiments.language_examination import LanguageExamination
+from torsor.experiments.modelled import what_is_modelled
 from torsor.experiments.run import rebuild
 from torsor.experiments.study import Study
 from torsor.generation import Stepwise
@@ -47,7 +48,7 @@ def text_model(path: Path) -> TextModel:
     """
     study, described = rebuild(path)
     if not continues_texts(study):
-        raise ValueError(f"{path} must hold a model of texts, it holds {study.label}")
+        raise ValueError(f"{path} must hold a model of texts, it holds one of {what_is_modelled(study)}")
     load_weights(path, study.model)
     return model_of_texts(study, described.arguments)
 

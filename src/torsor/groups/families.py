@@ -5,6 +5,7 @@ from itertools import product
 
 from torsor.groups.finite import MAX_ORDER, FiniteGroup
 from torsor.groups.permutation import from_cycles, generated_by, side_by_side
+from torsor.kinds import shown
 
 
 def symmetric(n: int) -> FiniteGroup:
@@ -112,7 +113,9 @@ def _action(points: Sequence[tuple[int, int]], move: Callable[[int, int], tuple[
 
 
 def _require_between(letter: str, value: int, low: int, high: int, family: str) -> None:
-    if not low <= value <= high:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    rule = "in" if whole else "an integer in"
+    if not whole or not low <= value <= high:
         raise ValueError(
-            f"{letter} must be in {low} .. {high} for {family}, an order of at most {MAX_ORDER}, got {value}"
+            f"{letter} must be {rule} {low} .. {high} for {family}, an order of at most {MAX_ORDER}, got {shown(value)}"
         )

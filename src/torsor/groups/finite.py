@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torsor.groups import subgroups
 from torsor.groups.base import Group
 from torsor.groups.subgroups import Elements, Side
+from torsor.kinds import kind_of
 
 MAX_ORDER = 10_000
 
@@ -64,6 +65,8 @@ class FiniteGroup(Group[Indices]):
     _left: Int[np.ndarray, "generators order"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.permutations, np.ndarray | Sequence) or isinstance(self.permutations, str):
+            raise ValueError(f"permutations must be an array of rows, got {kind_of(self.permutations)}")
         require_order(len(self.permutations), self.name)
         rows = np.array(self.permutations, dtype=np.int32)
         object.__setattr__(self, "permutations", _frozen(rows))
@@ -106,7 +109,10 @@ class FiniteGroup(Group[Indices]):
 
     @cached_property
     def table(self) -> Int[np.ndarray, "order order"]:
-        """The multiplication table, ``table[g, h]`` = "g, then h"; built at first use."""
+        """The multiplication table, ``table[g, h]`` = "g, then h"; built at first use.
+
+        It cannot be written to: ``torch.tensor(group.table)`` copies it, and ``torch.as_tensor`` would warn.
+        """
         table = np.empty((self.order, self.order), np.int32)
         table[self.identity] = np.arange(self.order)
         for child, left, parent in self._tree():

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torsor.groups.base import Group
 from torsor.groups.precision import REAL, default_real_dtype, full_precision, require_dtype, require_numbers
+from torsor.kinds import shown
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class MatrixGroup(Group[Tensor], ABC):
     def __post_init__(self) -> None:
         if isinstance(self.dim, bool) or not isinstance(self.dim, int) or self.dim < self.smallest_dim:
             name, least = type(self).__name__, self.smallest_dim
-            raise ValueError(f"dim of {name} must be an integer of at least {least}, got {self.dim!r}")
+            raise ValueError(f"dim of {name} must be an integer of at least {least}, got {shown(self.dim)}")
 
     @property
     @abstractmethod

@@ -15,6 +15,7 @@ from torsor.groups.families import (
 )
 from torsor.groups.finite import FiniteGroup
 from torsor.groups.product import direct_product
+from torsor.kinds import shown
 
 _FAMILIES: dict[str, Callable[[int], FiniteGroup]] = {
     "S": symmetric,
@@ -50,6 +51,8 @@ def named(name: str) -> FiniteGroup:
         >>> named("A4xZ5").order
         60
     """
+    if not isinstance(name, str):
+        raise ValueError(f"group must be named by a string such as 'S3', got {shown(name)}")
     factors = []
     for part in name.split("x"):
         family = re.fullmatch(r"([SACZDH])([0-9]{1,5})", part)
@@ -59,12 +62,14 @@ def named(name: str) -> FiniteGroup:
             factors.append(_SINGLE[part]())
         else:
             raise ValueError(
-                f"group must be {_ADMISSIBLE}, or a product such as S3xC2, got {name!r}; nearest to {part!r}: "
-                f"{_nearest(part)}"
+                f"group must be {_ADMISSIBLE}, or a product such as S3xC2, got {name!r}{_nearest(part) if name else ''}"
             )
     return factors[0] if len(factors) == 1 else direct_product(*factors)
 
 
 def _nearest(part: str) -> str:
+    """What may have been meant by a part of a name, ready to be put behind an error."""
+    if not part:
+        return "; a group's name must stand on both sides of an x"
     right = [*_SINGLE, *(f"{letter}{n}" for letter in _FAMILIES for n in range(3, 8))]
-    return get_close_matches(part.upper(), right, n=1, cutoff=0)[0]
+    return f"; nearest to {part!r}: {get_close_matches(part.upper(), right, n=1, cutoff=0)[0]}"

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from torsor.groups.finite import FiniteGroup, require_order
+from torsor.kinds import shown
 
 
 def from_cycles(degree: int, *cycles: Sequence[int]) -> tuple[int, ...]:
@@ -20,12 +21,14 @@ def from_cycles(degree: int, *cycles: Sequence[int]) -> tuple[int, ...]:
         cycles: each a sequence of points, all different and in ``0 .. degree - 1``.
 
     Raises:
-        ValueError: when a point is out of range or stands twice.
+        ValueError: when ``degree`` is no integer, a point is out of range or stands twice.
 
     Example:
         >>> from_cycles(5, (0, 1, 2))
         (1, 2, 0, 3, 4)
     """
+    if isinstance(degree, bool) or not isinstance(degree, int):
+        raise ValueError(f"degree must be an integer, got {shown(degree)}")
     points = [point for cycle in cycles for point in cycle]
     if len(set(points)) != len(points) or not all(0 <= point < degree for point in points):
         raise ValueError(f"cycles must be disjoint and hold points in 0 .. {degree - 1}, got {cycles}")
@@ -61,7 +64,7 @@ def generated_by(permutations: Sequence[Sequence[int]] | Int[np.ndarray, "count 
         >>> generated_by([from_cycles(4, (0, 1, 2, 3)), from_cycles(4, (0, 2))], name="square").order
         8
     """
-    rows = [tuple(map(index, permutation)) for permutation in permutations]
+    rows = _rows(permutations)
     if len({len(row) for row in rows}) != 1:
         raise ValueError(f"permutations must be one or more of one degree, got {rows}")
     degree = len(rows[0])
@@ -84,3 +87,11 @@ def generated_by(permutations: Sequence[Sequence[int]] | Int[np.ndarray, "count 
     elements = np.frombuffer(b"".join(keys), dtype=">u4").reshape(-1, degree).astype(np.int32)
     indices = dict.fromkeys(bisect_left(keys, generator.tobytes()) for generator in generators)
     return FiniteGroup(elements, tuple(indices), name)
+
+
+def _rows(permutations: Sequence[Sequence[int]] | Int[np.ndarray, "count degree"]) -> list[tuple[int, ...]]:
+    try:
+        return [tuple(map(index, permutation)) for permutation in permutations]
+    except TypeError as error:
+        rule = "permutations must be sequences of integers, such as [(1, 2, 0), (1, 0, 2)]"
+        raise ValueError(f"{rule}, got {shown(permutations)}") from error

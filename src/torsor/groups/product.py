@@ -4,6 +4,7 @@ from math import prod
 
 from torsor.groups.finite import FiniteGroup, require_order
 from torsor.groups.permutation import generated_by, side_by_side
+from torsor.groups.requirements import require_finite_group
 
 
 def direct_product(*factors: FiniteGroup) -> FiniteGroup:
@@ -17,7 +18,7 @@ def direct_product(*factors: FiniteGroup) -> FiniteGroup:
         factors: one or more groups; the product of their orders is at most 10,000.
 
     Raises:
-        ValueError: when there is no factor.
+        ValueError: when there is no factor, or one is no finite group.
 
     Example:
         >>> from torsor.groups import cyclic, symmetric
@@ -26,6 +27,8 @@ def direct_product(*factors: FiniteGroup) -> FiniteGroup:
     """
     if not factors:
         raise ValueError("factors must be one or more groups, got none")
+    for factor in factors:
+        require_finite_group(factor)
     name = "x".join(factor.name for factor in factors)
     require_order(prod(factor.order for factor in factors), name)
     identities = [range(factor.degree) for factor in factors]

@@ -13,6 +13,7 @@ from torsor.interop.m2rnn_form import MATRICES
 from torsor.interop.one_hot_form import GATED, LONG_MEMORY, PLAIN
 from torsor.interop.rotrnn_form import ROTATIONS
 from torsor.interop.transformer_form import ATTENTION
+from torsor.kinds import kind_of
 
 FAMILIES = (LOOPED, MATRICES, MIXED, ROTATIONS, GROUP_ATTENTION, GROUP_RECURRENCE, ATTENTION, LONG_MEMORY, GATED, PLAIN)
 
@@ -35,7 +36,7 @@ def family_of(model: nn.Module) -> Family:
     for family in FAMILIES:
         if isinstance(model, family.kind):
             return family
-    raise ValueError(f"a {type(model).__name__} cannot be exported; {', '.join(each.name for each in FAMILIES)} can")
+    raise ValueError(f"{kind_of(model)} cannot be exported; {', '.join(each.name for each in FAMILIES)} can")
 
 
 def form_of(model: nn.Module) -> Form:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from torsor.interop.families import family_named, form_of
 from torsor.interop.family import Form
-from torsor.interop.hugging_face_tokenizer import PlainCharacters, save_tokenizer, special_tokens
+from torsor.interop.hugging_face_tokenizer import PlainCharacters, filling_token, save_tokenizer, special_tokens
 from torsor.interop.missing import require_hugging_face
 from torsor.interop.model_card import model_card
 from torsor.interop.single_file import single_file
@@ -84,6 +84,9 @@ def to_hugging_face(
     with torch.device("meta"):
         wrapped = kind(config)
     wrapped.model = model
+    filling = filling_token(tokenizer)
+    if filling is not None and wrapped.generation_config is not None:
+        wrapped.generation_config.pad_token_id = filling
     size = sum(each.numel() * each.element_size() for each in {*model.parameters(), *model.buffers()})
     with _whole(folder) as new:
         shown = logging.is_progress_bar_enabled()

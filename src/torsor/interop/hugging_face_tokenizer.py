@@ -39,16 +39,19 @@ class PlainCharacters:
 def special_tokens(tokenizer: Tokenizer | PlainCharacters | None) -> dict[str, int]:
     """The tokens that begin, end and fill up, by the names that a configuration has for them.
 
-    A begin token ends the document before it, and fills up. Without one, a token beyond the vocabulary fills up,
-    which no model ever reads.
+    A begin token ends the document before it, and fills up. Without one there is none of them in the vocabulary:
+    what fills up then is beyond it, no model ever reads it, and generation alone is told (``filling_token``).
     """
     match tokenizer:
-        case None:
+        case None | PlainCharacters():
             return {}
-        case PlainCharacters():
-            return {"pad_token_id": tokenizer.vocabulary}
         case _:
             return dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), tokenizer.begin)
+
+
+def filling_token(tokenizer: Tokenizer | PlainCharacters | None) -> int | None:
+    """The token beyond the vocabulary that fills up where no token of a text does; None where one does."""
+    return tokenizer.vocabulary if isinstance(tokenizer, PlainCharacters) else None
 
 
 def fast_tokenizer(tokenizer: Tokenizer | PlainCharacters) -> Any:

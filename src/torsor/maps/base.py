@@ -7,6 +7,9 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
+from torsor.kinds import kind_of
+from torsor.tensors import require_tensor
+
 
 class LinearMap(ABC):
     r"""A linear map :math:`M` of ``dim`` coordinates, as a frozen value without parameters.
@@ -105,7 +108,7 @@ class LinearMap(ABC):
             ValueError: when ``x`` is no real tensor, or its last axis does not have ``dim`` coordinates.
         """
         if not isinstance(x, Tensor) or x.is_complex():
-            kind = str(x.dtype).removeprefix("torch.") if isinstance(x, Tensor) else f"a {type(x).__name__}"
+            kind = str(x.dtype).removeprefix("torch.") if isinstance(x, Tensor) else kind_of(x)
             raise ValueError(
                 f"the state must be a tensor of real numbers, got {kind}: torch.as_tensor makes one of a list or an "
                 "array, and the real and imaginary parts of a complex state are carried one by one"
@@ -124,10 +127,10 @@ class LinearMap(ABC):
         must pair the same coordinates); any other pair becomes dense.
 
         Raises:
-            ValueError: when the maps act on spaces of different ``dim``.
+            ValueError: when the maps act on spaces of different ``dim``, or ``other`` is no map.
         """
         if not isinstance(other, LinearMap):
-            return NotImplemented
+            raise ValueError(f"m @ n composes two linear maps, got {kind_of(other)}: a state x is carried by m(x)")
         if other.dim != self.dim:
             raise ValueError(f"maps to compose must share one dim, got {self.dim} and {other.dim}")
         structured = self._compose(other)
@@ -139,6 +142,15 @@ class LinearMap(ABC):
         wide = torch.promote_types(left.dtype, right.dtype)
         with torch.autocast(left.device.type, enabled=False):
             return Dense(left.to(wide) @ right.to(wide))
+
+    @final
+    def __rmatmul__(self, other: object) -> "LinearMap":
+        """Refuse ``x @ m``.
+
+        Raises:
+            ValueError: always; a state is carried by ``m(x)``.
+        """
+        raise ValueError(f"m @ n composes two linear maps, got {kind_of(other)}: a state x is carried by m(x)")
 
     @final
     def power(self, exponent: int) -> "LinearMap":
@@ -172,11 +184,14 @@ def wide_dtype() -> torch.dtype:
     return torch.promote_types(torch.get_default_dtype(), torch.float32)
 
 
-def require_wide(name: str, value: Tensor) -> None:
+def require_wide(name: str, value: Tensor, axes: int = 0) -> None:
     """Refuse numbers that are not float32 or float64: half precision would break the geometry unseen.
 
     Raises:
-        ValueError: when ``value`` is of any other type.
+        ValueError: when ``value`` is of any other type, or has fewer axes than ``axes``.
     """
+    require_tensor(name, value)
     if value.dtype not in {torch.float32, torch.float64}:
         raise ValueError(f"{name} must be float32 or float64, got {str(value.dtype).removeprefix('torch.')}")
+    if value.ndim < axes:
+        raise ValueError(f"{name} must have at least one axis, got shape ()")

@@ -22,14 +22,15 @@ class Diagonal(LinearMap):
             whole vector.
 
     Raises:
-        ValueError: when the values are in half precision or ``groups`` does not divide their count.
+        ValueError: when the values are no tensor with an axis, are in half precision, or ``groups`` does not
+            divide their count.
     """
 
     values: Float[Tensor, "*batch dim"]
     groups: int = 1
 
     def __post_init__(self) -> None:
-        require_wide("values", self.values)
+        require_wide("values", self.values, axes=1)
         if self.groups < 1 or self.dim % self.groups:
             raise ValueError(f"groups must divide dim = {self.dim}, got {self.groups}")
 

@@ -8,6 +8,7 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from torsor.maps.base import LinearMap, equal_blocks
+from torsor.tensors import require_tensor
 
 
 @final
@@ -22,15 +23,17 @@ class Permutation(LinearMap):
         images: :math:`p(i)` for each ``i``, integers, with any leading batch axes.
 
     Raises:
-        ValueError: when ``images`` does not hold every place exactly once.
+        ValueError: when ``images`` is no tensor, or does not hold every place exactly once.
     """
 
     images: Int[Tensor, "*batch dim"]
     _origins: Int[Tensor, "*batch dim"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        require_tensor("images", self.images)
         if self.images.is_floating_point() or self.images.dtype == torch.bool or self.images.ndim < 1:
-            raise ValueError(f"images must be integers, at least one, got {self.images}")
+            what = f"{str(self.images.dtype).removeprefix('torch.')} of shape {tuple(self.images.shape)}"
+            raise ValueError(f"images must be integers, at least one, got {what}")
         places, origins = self.images.sort(dim=-1)
         if not torch.equal(places, torch.arange(self.dim, device=places.device).expand_as(places)):
             raise ValueError(f"images must hold each of 0 .. {self.dim - 1} exactly once, got {self.images.tolist()}")

@@ -42,8 +42,8 @@ class ScaledRotation(LinearMap):
             the first half of every group with its second half.
 
     Raises:
-        ValueError: when types or shapes differ or are in half precision, or ``groups`` does not
-            divide the planes.
+        ValueError: when they are no tensors with an axis, types or shapes differ or are in half precision, or
+            ``groups`` does not divide the planes.
     """
 
     scale: Float[Tensor, "*batch planes"]
@@ -53,8 +53,8 @@ class ScaledRotation(LinearMap):
     _multiplier: Complex[Tensor, "*batch planes"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        require_wide("scale", self.scale)
-        require_wide("angle", self.angle)
+        require_wide("scale", self.scale, axes=1)
+        require_wide("angle", self.angle, axes=1)
         if self.scale.dtype != self.angle.dtype or self.scale.shape != self.angle.shape:
             raise ValueError(
                 f"scale and angle must agree in type and shape, got {self.scale.dtype} {tuple(self.scale.shape)} "

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from torsor.kinds import kind_of
+from torsor.tensors import require_tensor
 from torsor.transitions import Transition
 
 
@@ -17,8 +19,10 @@ def require_tokens(tokens: Tensor, vocabulary: int, axes: tuple[str, ...] = ("ba
         axes: the names of the axes that the tokens must have.
 
     Raises:
-        ValueError: when the type is no integer, the axes differ, there is no token, or one lies outside the vocabulary.
+        ValueError: when they are no tensor, the type is no integer, the axes differ, there is no token, or one lies
+            outside the vocabulary.
     """
+    require_tensor("tokens", tokens)
     if tokens.dtype not in {torch.int64, torch.int32}:
         raise ValueError(f"tokens must be int64 or int32, got {str(tokens.dtype).removeprefix('torch.')}")
     if tokens.ndim != len(axes) or tokens.numel() == 0:
@@ -39,7 +43,7 @@ def require_transition(transition: Transition) -> None:
     """
     if not isinstance(transition, Transition):
         rule = "transition must be a transition, which learns, such as BlockConformal(64, 2)"
-        raise ValueError(f"{rule}, got a {type(transition).__name__}")
+        raise ValueError(f"{rule}, got {kind_of(transition)}")
 
 
 def require_sizes(**sizes: int) -> None:

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from torsor.kinds import shown
+
 Step = Callable[..., Tensor]
 """``step(state, *given)``, one step of depth."""
 Steps = int | tuple[int, ...] | Tensor
@@ -87,12 +89,16 @@ def require_steps(steps: Steps, batch: int) -> None:
         if batch and int(steps.min()) < 1:
             raise ValueError(f"steps must be at least 1, got {int(steps.min())}")
         return
+    if isinstance(steps, list):
+        raise ValueError(
+            f"steps must be an integer of at least 1, or a tuple of such, got a list: {shown(tuple(steps))}?"
+        )
     several = steps if isinstance(steps, tuple) else (steps,)
     if not several:
         raise ValueError("steps must name at least one depth, got an empty tuple")
     for each in several:
         if isinstance(each, bool) or not isinstance(each, int) or each < 1:
-            raise ValueError(f"steps must be an integer of at least 1, or a tuple of such, got {each!r}")
+            raise ValueError(f"steps must be an integer of at least 1, or a tuple of such, got {shown(each)}")
 
 
 def _read_out(step: Step, state: Tensor, steps: tuple[int, ...], given: Sequence[Tensor]) -> Tensor:

@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+from torsor.advice import anew
 from torsor.report.numbers import Interval, Matrix, Series
 
 
@@ -66,8 +67,8 @@ def _advice(path: Path) -> str:
     if path.name in again:  # of a model of the user's own
         return f"the torsor {again[path.name]} command that wrote it writes it again"
     if path.name == "evaluation.json":
-        return "delete it, and the command that trained the run makes it again"
-    return f"put a copy of it back, or delete {path.parent} and train it anew with the command that made it"
+        return f"delete it, and the command that trained the run makes it again, with --out {path.parent}"
+    return anew(path.parent)
 
 
 def json_file(path: Path) -> object:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+from torsor.advice import train_command
 from torsor.report.rows import Row
 from torsor.report.run import Run
 
@@ -60,4 +61,5 @@ def _measure(run: Run) -> str:
 def _going_on(row: Row, run: Run) -> Missing | None:
     if not run.command or run.status == "finished":
         return None
-    return Missing(row, run, "not scored: the run has not ended; go on with", run.command)
+    command = train_command(run.command, run.experiment, run.arguments, run.folder)
+    return Missing(row, run, "not scored: the run has not ended; go on with", command)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from torsor.advice import has_lost_run_file, no_run
 from torsor.report.json_values import (
     a_list,
     a_matrix,
@@ -52,7 +53,8 @@ def read_run(folder: Path) -> Run:
     if tracking and not (folder / "run.json").is_file():
         return foreign_run(folder, tracking)
     if not (folder / "run.json").is_file():
-        raise ValueError(f"a run must be a folder with a run.json, got {folder}")
+        lost = f"; {no_run(folder)}" * has_lost_run_file(folder)
+        raise ValueError(f"a run must be a folder with a run.json, got {folder}{lost}")
     about = an_object(json_file(folder / "run.json"))
     if about.get("format") != FORMAT:
         raise ValueError(f"{folder / 'run.json'} must have format {FORMAT}, got {about.get('format')!r}")

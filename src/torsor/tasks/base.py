@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from torsor.tensors import require_tensor
+
 IGNORED = -100  # cross_entropy's own default: a target that is not scored
 
 
@@ -21,13 +23,15 @@ class Batch:
         targets: the class at each position, int64; -100 (``IGNORED``) where nothing is scored.
 
     Raises:
-        ValueError: when the two differ in shape.
+        ValueError: when one is no tensor, or the two differ in shape.
     """
 
     tokens: Int[Tensor, "batch length"]
     targets: Int[Tensor, "batch length"]
 
     def __post_init__(self) -> None:
+        require_tensor("tokens", self.tokens)
+        require_tensor("targets", self.targets)
         if self.tokens.shape != self.targets.shape:
             shapes = f"{tuple(self.tokens.shape)} and {tuple(self.targets.shape)}"
             raise ValueError(f"tokens and targets must have one shape, got {shapes}")

@@ -8,9 +8,11 @@ import torch
 from jaxtyping import Int, Integer
 from torch import Tensor
 
+from torsor.kinds import kind_of
 from torsor.tasks.base import Batch, Task
 from torsor.tasks.corpus import Corpus
 from torsor.tasks.requirements import require_64_bits, require_at_least_one
+from torsor.tensors import require_tensor
 
 _TRAINING = 0  # the random stream of a seed; evaluation draws nothing
 MOST_CHARACTERS = 2**31  # in one batch: 16 GiB of tokens
@@ -65,6 +67,8 @@ class Characters(Task):
     test: Integer[Tensor, "test"] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.corpus, Corpus):
+            raise ValueError(f"corpus must be a Corpus, got {kind_of(self.corpus)}: Corpus.cut(text) is one of a text")
         require_at_least_one(context=self.context)
         require_64_bits(seed=self.seed)
         shown = [self.corpus.training]
@@ -111,6 +115,7 @@ class Characters(Task):
         Raises:
             ValueError: when a token is not in the vocabulary.
         """
+        require_tensor("tokens", tokens)
         indices = tokens.long().numpy(force=True)
         wrong = indices[(indices < 0) | (indices >= self.vocabulary)]
         if wrong.size:

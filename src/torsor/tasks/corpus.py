@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Literal, final
 
+from torsor.kinds import kind_of
+
 Split = Literal["80-10-10", "90-5-5", "90-10"]
 SPLITS: dict[Split, tuple[int, ...]] = {"80-10-10": (80, 90), "90-5-5": (90, 95), "90-10": (90,)}  # cuts, in percent
 
@@ -22,7 +24,7 @@ class Corpus:
         split: the name of the way it was cut, part of ``sha256``.
 
     Raises:
-        ValueError: when a part is empty or holds half of a surrogate pair, which no UTF-8 can.
+        ValueError: when a part is no string, is empty or holds half of a surrogate pair, which no UTF-8 can.
 
     Attributes:
         sha256: over the split's name and the parts in their order, each as its length in bytes (8 of
@@ -38,8 +40,10 @@ class Corpus:
     def __post_init__(self) -> None:
         digest = hashlib.sha256()
         named = {"training": self.training, "validation": self.validation, "test": self.test}
-        parts = {name: text for name, text in named.items() if text is not None}
+        parts = {name: text for name, text in named.items() if name != "test" or text is not None}
         for name, text in {"split": self.split, **parts}.items():
+            if not isinstance(text, str):
+                raise ValueError(f"the {name} text must be a string, got {kind_of(text)}")
             if not text:
                 raise ValueError(f"the {name} text must have at least one character, got none")
             try:
@@ -69,6 +73,8 @@ class Corpus:
             close = get_close_matches(split, SPLITS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(SPLITS)}"
             raise ValueError(f"there is no split {split!r}; {hint}")
+        if not isinstance(text, str):
+            raise ValueError(f"the text must be a string, got {kind_of(text)}")
         if not text:
             raise ValueError("the text must have at least one character, got none")
         edges = [0, *(len(text) * percent // 100 for percent in SPLITS[split]), len(text)]

@@ -11,6 +11,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from torsor.kinds import kind_of
 from torsor.tasks.base import IGNORED
 from torsor.tasks.likelihood import Logits, LogitsAtSteps, at_one_depth, call_at_steps, score_labels
 from torsor.tasks.proportion import Proportion
@@ -91,7 +92,7 @@ class LastWords:
         begin: the token before every passage, which is also what fills up.
 
     Raises:
-        ValueError: when there is no passage, or one has no last word.
+        ValueError: when they are no texts in a list or a tuple, there is no passage, or one has no last word.
 
     Attributes:
         sha256: over each passage's number of tokens, of target tokens and its tokens, each as 4 bytes,
@@ -110,6 +111,11 @@ class LastWords:
     _items: tuple[tuple[list[int], int], ...] = field(init=False, repr=False)  # tokens, and how many are targets
 
     def __post_init__(self) -> None:
+        if not isinstance(self.passages, Sequence) or isinstance(self.passages, str):
+            raise ValueError(f"passages must be texts in a list or a tuple, got {kind_of(self.passages)}")
+        for passage in self.passages:
+            if not isinstance(passage, str):
+                raise ValueError(f"passages must be texts, got {kind_of(passage)}")
         if not self.passages:
             raise ValueError("passages must hold at least one, got none")
         items, digest = [], hashlib.sha256()

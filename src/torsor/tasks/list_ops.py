@@ -24,6 +24,7 @@ from torsor.tasks.list_trees import (
     written,
 )
 from torsor.tasks.requirements import require_64_bits, require_at_least_one
+from torsor.tensors import require_tensor
 
 _TRAINING, _EVALUATION = 0, 1  # the random streams of a seed
 _BLOCK = 64  # expressions that share a counter
@@ -125,6 +126,7 @@ class ListOps(Task):
         Raises:
             ValueError: when the tokens are no expression.
         """
+        require_tensor("tokens", tokens)
         waiting: list[list[int]] = [[]]
         for place, token in enumerate(tokens[tokens != PAD].tolist()):
             if token in OPERATORS:
@@ -141,7 +143,12 @@ class ListOps(Task):
         return waiting[0][0]
 
     def write(self, tokens: Int[Tensor, "length"]) -> str:
-        """An expression as text, without padding."""
+        """An expression as text, without padding.
+
+        Raises:
+            ValueError: when the tokens are no tensor.
+        """
+        require_tensor("tokens", tokens)
         return " ".join(_NAMES[token] for token in tokens.tolist() if token != PAD)
 
     def read(self, text: str) -> Int[Tensor, "length"]:

@@ -1,5 +1,7 @@
 """What tasks accept as numbers."""
 
+from torsor.kinds import shown
+
 
 def require_at_least_one(**values: int) -> None:
     """Refuse what is not an integer of at least 1.
@@ -9,7 +11,7 @@ def require_at_least_one(**values: int) -> None:
     """
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+            raise ValueError(f"{name} must be an integer of at least 1, got {shown(value)}")
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
 
@@ -22,4 +24,4 @@ def require_64_bits(**values: int) -> None:
     """
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
-            raise ValueError(f"{name} must be an integer in 0 .. 2**64 - 1, got {value!r}")
+            raise ValueError(f"{name} must be an integer in 0 .. 2**64 - 1, got {shown(value)}")

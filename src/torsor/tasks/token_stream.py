@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
 
+from torsor.kinds import kind_of
 from torsor.tasks.base import IGNORED
 
 
@@ -26,6 +27,8 @@ def require_stream(name: str, stream: TokenStream) -> None:
     Raises:
         ValueError: with the shape or the type.
     """
+    if not isinstance(stream, TokenStream) or (isinstance(stream, Tensor | np.ndarray) and stream.ndim < 1):
+        raise ValueError(f"{name} must be integers with one axis, got {kind_of(stream)}")
     first = np.asarray(stream[:1])
     if first.ndim != 1 or first.dtype.kind not in "iu":
         kind = f"{first.dtype} with {first.ndim} axes" if first.ndim != 1 else str(first.dtype)

@@ -9,8 +9,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from torsor.groups import FiniteGroup
+from torsor.groups.requirements import require_finite_group
 from torsor.tasks.base import IGNORED, Batch, Task
 from torsor.tasks.requirements import require_64_bits, require_at_least_one
+from torsor.tensors import require_tensor
 
 _TRAINING, _EVALUATION = 0, 1  # the random streams of a seed
 _BLOCK = 64  # words that are drawn at once
@@ -63,6 +65,7 @@ class WordProblem(Task):
     _next_state: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        require_finite_group(self.group)
         if self.group.order < 2:
             raise ValueError(f"group must have at least two elements, got {self.group.name} of order 1")
         if self.alphabet not in {"generators", "all"}:
@@ -116,9 +119,10 @@ class WordProblem(Task):
             tokens: words, each with the begin token first and letters after it.
 
         Raises:
-            ValueError: when the first token of a word is not the begin token, or a later one is not
+            ValueError: when they are no tensor, the first token of a word is not the begin token, or a later one is not
                 a letter.
         """
+        require_tensor("tokens", tokens)
         if tokens.shape[-1] == 0 or not (tokens[:, 0] == self.begin).all():
             raise ValueError(f"every word must begin with the begin token {self.begin}")
         letters = tokens[:, 1:]

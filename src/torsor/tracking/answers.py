@@ -114,7 +114,8 @@ def asked_for(ask: Callable[[], Any], probe: Callable[[], Any], vocabulary: int,
         if _works(probe):
             raise ValueError(f"the model must read {length}, got {said}") from error
         raise ValueError(
-            f"the model must read the tokens 0 .. {vocabulary - 1}, the last of which begins a word, got {said}"
+            f"the model must read the tokens 0 .. {vocabulary - 1}, {vocabulary - 1} letters and the token that begins "
+            f"a word; it seems to know fewer, got {said}"
         ) from error
 
 

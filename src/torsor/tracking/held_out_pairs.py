@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Int, UInt64
 
+from torsor.kinds import kind_of
 from torsor.tasks import Batch, Task, WordProblem
 from torsor.tasks.requirements import require_64_bits, require_at_least_one
 from torsor.tracking.pair_choice import Pair, allowed_pairs, leads_everywhere, least_length
@@ -40,8 +41,8 @@ class HeldOutPairs(Task):
         forced: how many pairs are written into each evaluation word, at most half of its length.
 
     Raises:
-        ValueError: when a pair is not two letters or comes twice, the training words do not lead
-            everywhere, the task's length is too short to meet every state, or ``forced`` is out of range.
+        ValueError: when ``task`` is no word problem, a pair is not two letters or comes twice, the training words
+            do not lead everywhere, the task's length is too short to meet every state, or ``forced`` is out of range.
 
     Example:
         >>> from torsor.groups import symmetric
@@ -58,6 +59,8 @@ class HeldOutPairs(Task):
     _counts: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.task, WordProblem):
+            raise ValueError(f"task must be a WordProblem, got {kind_of(self.task)}")
         letters = len(self.task.letters)
         if not self.pairs or len(set(self.pairs)) != len(self.pairs):
             raise ValueError(f"pairs must be one or more, each once, got {self.pairs}")

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from torsor.kinds import kind_of
 from torsor.tracking.answers import asked, asked_for, each_token, require_unchanged
 from torsor.tracking.requirements import require_at_least
 
@@ -108,5 +109,5 @@ def has_words_first(state: Any, words: int) -> bool:
 
 def _pair(result: Any) -> tuple[Tensor, Any]:
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], Tensor):
-        raise ValueError(f"the model must return a pair (outputs, state), got a {type(result).__name__}")
+        raise ValueError(f"the model must return a pair (outputs, state), got {kind_of(result)}")
     return result

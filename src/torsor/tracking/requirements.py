@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from torsor.groups import FiniteGroup
+from torsor.kinds import kind_of
 from torsor.tasks import IGNORED
 
 
@@ -87,7 +88,7 @@ def require_outputs(outputs: Any, shape: tuple[int, ...], classes: int) -> None:
         ValueError: when a shape, the number of classes or a number is wrong.
     """
     if not isinstance(outputs, Tensor):
-        raise ValueError(f"the model must return logits, got a {type(outputs).__name__}")
+        raise ValueError(f"the model must return logits, got {kind_of(outputs)}")
     if outputs.ndim != len(shape) + 1 or outputs.shape[:-1] != shape:
         raise ValueError(
             f"the model must return logits for each of the tokens, {(*shape, classes)}, got {tuple(outputs.shape)}"

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from torsor.kinds import kind_of
 from torsor.tracking.answers import Model, asked
 from torsor.tracking.reading import Chunked, Step, asked_to_read, has_words_first, read
 from torsor.tracking.state_rows import tensors_of
@@ -79,7 +80,7 @@ def subject_of(model: object, name: str, vocabulary: int, device: torch.device |
         return Subject(name, model, vectors=partial(logits_after, model), vectors_are="logits")
     raise ValueError(
         f"{name} must give a callable tokens -> logits, a torsor.tracking.Chunked, or an object with "
-        f"step(tokens, state), got a {type(model).__name__}"
+        f"step(tokens, state), got {kind_of(model)}"
     )
 
 

@@ -12,18 +12,19 @@ from typing import Any, final
 
 import torch
 
+from torsor.advice import RUN_FILE, anew, no_run, train_command
 from torsor.training.checkpoint import CheckpointDigest, file_names
 from torsor.training.durable import DamagedFileError, RunFolderError, read_json
 
 FORMAT = 1
-RUN_FILE = "run.json"
 RUNNING, FINISHED, STOPPED = "running", "finished", "stopped: "
 DIGEST = "sha256"
 # what a run is taken to have been trained by where ``resumed_with`` says nothing else
 ALONE = {"processes": 1, "compiled": False}
 
 
-_BACK = "put a copy of it back, or delete"
+class OtherRunError(RunFolderError):
+    """A folder holds another run than the one that is wanted."""
 
 
 @final
@@ -71,7 +72,16 @@ class RunDescription:
 
     def anew(self, folder: Path) -> str:
         """What to do where a file that nothing else holds is damaged, to be put behind a message."""
-        return f"{_BACK} {folder} and train it anew with: {self.about.get('command') or 'the command that made it'}"
+        return anew(folder, self.command(folder))
+
+    def command(self, folder: Path) -> str:
+        """The command that trains this run in that folder, wherever it lay before; nothing where none is known.
+
+        Args:
+            folder: in which it lies now.
+        """
+        stored = self.about.get("command")
+        return train_command(stored if isinstance(stored, str) else "", self.experiment, self.arguments, folder)
 
     def check_same_run(self, folder: Path, experiment: str, arguments: Mapping[str, Any], seed: int) -> None:
         """Refuse to go on with another run's folder.
@@ -83,11 +93,11 @@ class RunDescription:
             seed: its seed.
 
         Raises:
-            RunFolderError: naming every argument that differs, with both values.
+            OtherRunError: naming every argument that differs, with both values.
         """
         if experiment != self.experiment:
-            raise RunFolderError(
-                f"{folder} holds the experiment {self.experiment}, not {experiment}: choose another folder"
+            raise OtherRunError(
+                f"{folder} holds the experiment {self.experiment}, not {experiment}: choose another folder with --out"
             )
         held, wanted = self.arguments | {"seed": self.seed}, dict(arguments) | {"seed": seed}
         differences = [
@@ -96,8 +106,9 @@ class RunDescription:
             if _shown(held, name) != _shown(wanted, name)
         ]
         if differences:
-            raise RunFolderError(
-                f"{folder} holds a run with {'; '.join(differences)}: choose another folder or the same arguments"
+            raise OtherRunError(
+                f"{folder} holds a run with {'; '.join(differences)}: "
+                "choose another folder with --out, or the same arguments"
             )
 
 
@@ -112,11 +123,11 @@ def read_run(folder: Path) -> RunDescription:
     """
     path = folder / RUN_FILE
     if not path.is_file():
-        raise RunFolderError(f"{folder} is no run folder: it has no {RUN_FILE}")
+        raise RunFolderError(no_run(folder))
     try:
         return _read(path)
     except DamagedFileError as error:
-        raise RunFolderError(f"{error}; {_BACK} {folder} and train it anew with the command that made it") from error
+        raise RunFolderError(f"{error}; {anew(folder)}") from error
 
 
 def _read(path: Path) -> RunDescription:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
+from torsor.advice import has_lost_run_file, no_run
 from torsor.training.checkpoint import (
     CURRENT,
     NEW,
@@ -243,9 +244,11 @@ class RunFolder:
         if self.path.exists() and not (self.path / RUN_FILE).exists():
             # A process that was killed before its first run.json leaves a lock and a half-written file.
             others = sorted({entry.name for entry in self.path.iterdir()} - {LOCK_FILE, RUN_FILE + ".tmp"})
+            if has_lost_run_file(self.path):
+                raise RunFolderError(no_run(self.path))
             if others:
                 raise RunFolderError(
-                    f"{self.path} has no {RUN_FILE} but holds {others[0]}: choose an empty or new folder"
+                    f"{self.path} has no {RUN_FILE} but holds {others[0]}: choose an empty or new folder with --out"
                 )
 
     def _settle(self) -> dict[str, Log]:

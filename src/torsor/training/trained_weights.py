@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torch import nn
 
-from torsor.training.checkpoint import CheckpointDigest, Watch, locate, read_weights
+from torsor.training.checkpoint import CheckpointDigest, Watch, locate, log_lengths, read_weights
 from torsor.training.durable import DamagedFileError, RunFolderError
 from torsor.training.engine import Engine, SingleProcess
 from torsor.training.run_description import read_run
@@ -36,3 +36,22 @@ def load_weights(
             raise
         return load_weights(folder, model, engine, watch)  # the run went on and replaced its checkpoint meanwhile
     return described.checkpoint
+
+
+def short_log(folder: Path, name: str) -> str:
+    """What is wrong with a log that holds less than it did when the checkpoint was written; nothing where it is whole.
+
+    Args:
+        folder: a run folder, its checkpoint sound.
+        name: of the log.
+    """
+    described, path = read_run(folder), folder / name
+    if described.checkpoint is None:
+        return ""
+    wanted = log_lengths(locate(folder, described.checkpoint))[name]
+    if not path.is_file():
+        return f"{name} is missing: the checkpoint was written after {wanted} bytes of it"
+    found = path.stat().st_size
+    return f"{name} is shorter than it was: the checkpoint was written after {wanted} bytes, found {found}" * (
+        found < wanted
+    )

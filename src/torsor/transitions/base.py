@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from torsor.kinds import shown
 from torsor.maps import LinearMap
 
 
@@ -90,4 +91,4 @@ def require_whole(**sizes: int) -> None:
     """
     for name, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{name} must be an integer, got {value!r}")
+            raise ValueError(f"{name} must be an integer, got {shown(value)}")

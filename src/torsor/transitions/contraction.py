@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from torsor.maps.base import wide_dtype
+from torsor.transitions.base import require_whole
 
 PARCAE_SCALE = math.sqrt(1 / 5)  # every channel of the published model starts at this decay per step
 
@@ -33,6 +34,7 @@ class Contraction(nn.Module):
 
     def __init__(self, groups: int, initial_scale: float | Sequence[float] = PARCAE_SCALE) -> None:
         super().__init__()
+        require_whole(groups=groups)
         if groups < 1:
             raise ValueError(f"groups must be at least 1, got {groups}")
         scales = tuple(initial_scale) if isinstance(initial_scale, Sequence) else (initial_scale,) * groups

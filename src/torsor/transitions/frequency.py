@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from torsor.kinds import shown
 from torsor.maps.base import wide_dtype
+from torsor.transitions.base import require_whole
 
 
 class Frequencies(ABC):
@@ -32,14 +34,14 @@ class Geometric(Frequencies):
         base: larger than 1.
 
     Raises:
-        ValueError: when ``base`` is not larger than 1.
+        ValueError: when ``base`` is no number larger than 1.
     """
 
     base: float = 10_000.0
 
     def __post_init__(self) -> None:
-        if not 1 < self.base < math.inf:
-            raise ValueError(f"base must be larger than 1 and finite, got {self.base}")
+        if isinstance(self.base, bool) or not isinstance(self.base, int | float) or not 1 < self.base < math.inf:
+            raise ValueError(f"base must be larger than 1 and finite, got {shown(self.base)}")
 
     def __call__(self, planes: int, groups: int) -> Float[Tensor, "planes"]:
         each = planes // groups
@@ -54,9 +56,15 @@ class Uniform(Frequencies):
 
     Args:
         seed: of the draw.
+
+    Raises:
+        ValueError: when ``seed`` is no integer.
     """
 
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_whole(seed=self.seed)
 
     def __call__(self, planes: int, groups: int) -> Float[Tensor, "planes"]:
         generator = torch.Generator().manual_seed(self.seed)

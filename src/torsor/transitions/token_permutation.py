@@ -7,6 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from torsor.groups import FiniteGroup
+from torsor.groups.requirements import require_finite_group
 from torsor.maps import Permutation
 from torsor.transitions.base import InputTransition
 
@@ -22,10 +23,14 @@ class TokenPermutation(InputTransition):
     Args:
         group: the finite group.
         letters: the elements that the tokens ``0, 1, ...`` stand for.
+
+    Raises:
+        ValueError: when ``group`` is no finite group.
     """
 
     def __init__(self, group: FiniteGroup, letters: tuple[int, ...]) -> None:
         super().__init__()
+        require_finite_group(group)
         self.dim: int = group.order
         columns = [torch.from_numpy(group.table[:, letter].copy()).long() for letter in letters]
         self.register_buffer("images", torch.stack([*columns, torch.arange(group.order)]), persistent=False)
