@@ -165,9 +165,9 @@ def _command(found: Table) -> Callable[..., None]:
 
 
 app: App = App(name="table", help=inspect.cleandoc(table.__doc__ or "").partition("\n\nArgs:")[0])
-for each in TABLES.values():
-    app.command(_command(each), name=each.name)
 app.default(table)
+for _each in TABLES.values():
+    app.command(_command(_each), name=_each.name)
 
 
 def counted(order: "Order", follow: "Callable[[Updates, Path], None]") -> "Callable[[Updates, Path], None]":
