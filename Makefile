@@ -18,7 +18,7 @@ demo: $(VENV)/base
 	$(BIN)/torsor demo
 
 test: $(VENV)/test
-	$(BIN)/python -m pytest -n 2 --jaxtyping-packages=torsor,beartype.beartype
+	$(BIN)/python -m pytest -n 2 --dist worksteal --jaxtyping-packages=torsor,beartype.beartype
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -546,7 +546,7 @@ REFUSED = {
     "an unknown model": (
         lambda: Oracle(TokenPermutation(cyclic(3), (1, 2))),
         {},
-        "a Oracle cannot be exported; looped transformer, ",
+        "an Oracle cannot be exported; looped transformer, ",
     ),
     "a model that reads both ways": (
         lambda: RotRNN(7, 8, 2, block=partial(RotRNNBlock, bidirectional=True)),
