@@ -73,6 +73,21 @@ def test_opening_a_folder_again_forgets_what_came_after_the_checkpoint(tmp_path)
     assert [line["update"] for line in lines(tmp_path / "timing.jsonl")] == [1, 2, 3]
 
 
+def test_whoever_goes_on_hears_how_many_bytes_of_the_checkpoint_are_checked_and_each_is_read_once(tmp_path):
+    heard = []
+
+    def opened():
+        return RunFolder(tmp_path, "tiny/echo", ARGUMENTS, 0, watch=lambda done, of: heard.append((done, of)))
+
+    with opened() as run:
+        assert not heard
+        run.save(state())
+    with opened():
+        size = sum(file.stat().st_size for file in (tmp_path / "checkpoint").iterdir())
+        assert heard[-1] == (size, size)
+        assert len(heard) == len({done for done, _ in heard})  # a second reading would begin again
+
+
 def test_results_are_written_as_a_whole_beside_the_run(tmp_path):
     with open_run(tmp_path) as run:
         run.replace_json("evaluation.json", {"accuracy": 0.1 + 0.2})

@@ -116,7 +116,7 @@ def carry_out(
     blocks = _compiled(study.model) if compiled else None
 
     def opening() -> RunFolder:
-        folder = RunFolder(path, experiment.name, arguments, study.seed, about, circumstances)
+        folder = RunFolder(path, experiment.name, arguments, study.seed, about, circumstances, CHECKING)
         try:
             keep_data(folder, study.data)
         except BaseException:

@@ -11,6 +11,7 @@ from torsor.training.checkpoint import (
     NEW,
     PREVIOUS,
     Part,
+    Watch,
     begin_checkpoint,
     complete_checkpoint,
     install,
@@ -69,6 +70,7 @@ class RunFolder:
         about: what a reader wants to know of a new run and no code relies on.
         circumstances: what else than versions and threads may change the last bit, with ``ALONE``'s names;
             ``run.json`` keeps it, and every change of it.
+        watch: is told how many bytes of the checkpoint have been checked, and how many there are.
 
     Raises:
         RunFolderError: in one line, for whatever keeps the folder from being used.
@@ -93,6 +95,7 @@ class RunFolder:
         seed: int,
         about: Mapping[str, Any] | None = None,
         circumstances: Mapping[str, Any] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.path = path
         self._circumstances = dict(circumstances or {})
@@ -110,7 +113,7 @@ class RunFolder:
                     self._description = RunDescription(
                         experiment, arguments, seed, **environment, about=as_json(about or {})
                     )
-                self._logs = self._settle()
+                self._logs = self._settle(watch)
             except BaseException:
                 self._lock.release()
                 raise
@@ -174,7 +177,8 @@ class RunFolder:
                 # An earlier save failed half-way. The disk knows which folder counts, this object may not: the
                 # failure can have come between the renaming of run.json and the end of waiting for it.
                 self._description = read_run(self.path)
-                self._install()
+                known = self._description.checkpoint
+                install(self.path, self.path / CURRENT if known is None else locate(self.path, known))
             return begin_checkpoint(self.path)
 
     def complete(self, snapshot: Snapshot, parts: Sequence[Part]) -> None:
@@ -251,13 +255,13 @@ class RunFolder:
                     f"{self.path} has no {RUN_FILE} but holds {others[0]}: choose an empty or new folder with --out"
                 )
 
-    def _settle(self) -> dict[str, Log]:
+    def _settle(self, watch: Watch | None) -> dict[str, Log]:
         """Bring the folder into the state of the checkpoint that counts; what cannot be used is refused before."""
         try:
-            logs = self._sound_logs()
+            logs, checkpoint = self._sound(watch)
         except DamagedFileError as error:
             raise RunFolderError(f"{error}; nothing was changed; {self._description.anew(self.path)}") from error
-        self._install()
+        install(self.path, checkpoint)
         for leftover in self.path.glob("*.json.tmp"):
             leftover.unlink()
         if not self._description.finished:
@@ -267,19 +271,16 @@ class RunFolder:
             log.open()
         return logs
 
-    def _sound_logs(self) -> dict[str, Log]:
-        """Both logs, not opened yet, where they and the checkpoint are what they must be."""
-        lengths = {METRICS: 0, TIMING: 0}
+    def _sound(self, watch: Watch | None) -> tuple[dict[str, Log], Path]:
+        """Both logs, not opened yet, and the checkpoint, where they are what they must be."""
+        lengths, found = {METRICS: 0, TIMING: 0}, self.path / CURRENT
         checkpoint = self._description.checkpoint
         if checkpoint is not None:
-            lengths |= log_lengths(locate(self.path, checkpoint))
-        elif (self.path / CURRENT).exists():
-            raise DamagedFileError(f"{self.path / CURRENT} is not known to {RUN_FILE}")
-        return {name: Log(self.path / name, length) for name, length in lengths.items()}
-
-    def _install(self) -> None:
-        checkpoint = self._description.checkpoint
-        install(self.path, self.path / CURRENT if checkpoint is None else locate(self.path, checkpoint))
+            found = locate(self.path, checkpoint, watch)
+            lengths |= log_lengths(found)
+        elif found.exists():
+            raise DamagedFileError(f"{found} is not known to {RUN_FILE}")
+        return {name: Log(self.path / name, length) for name, length in lengths.items()}, found
 
     def _environments(self) -> list[dict[str, Any]]:
         """Those of the processes that went on with the run in other circumstances, this one included."""
