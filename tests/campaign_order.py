@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torsor.experiments.catalogue import find_table
-from torsor.experiments.run_table import Order, complete
+from torsor.experiments.run_table import complete
+from torsor.experiments.table_run import Order
 
 TINY = {"width": 16, "heads": 2, "length": 3, "smallest_steps": 1, "largest_steps": 2, "updates": 12, "batch": 4}
 TINY |= {"words": 20, "warmup": 1}

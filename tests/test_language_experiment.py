@@ -9,8 +9,9 @@ import torch
 from torsor.cli import main
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES
 from torsor.experiments.language import DEPTHS
-from torsor.experiments.run_table import Order, complete, results
+from torsor.experiments.run_table import complete, results
 from torsor.experiments.sampled_depth import SampledDepth
+from torsor.experiments.table_run import Order
 
 LANGUAGE = "rotate-the-loop/language"
 TINY = {

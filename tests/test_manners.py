@@ -25,7 +25,7 @@ from torsor.cli.shown_left import shown_left
 from torsor.cli.table import counted
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES
 from torsor.experiments.listening import listening, tell, telling_draws
-from torsor.experiments.run_table import Order
+from torsor.experiments.table_run import Order
 from torsor.interop.watched_folder import watched_folder
 
 ROOT = Path(__file__).parents[1]

@@ -13,9 +13,10 @@ from torsor.cli import main
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES
 from torsor.experiments.list_ops_examination import ListOpsExamination, MeanPass, summary
 from torsor.experiments.recurrent_readings import AccuracyByLength, ListOpsAccuracy
-from torsor.experiments.run_table import Order, complete, results
+from torsor.experiments.run_table import complete, results
 from torsor.experiments.state_examination import StateExamination
 from torsor.experiments.study import NonFiniteLogitsError, WholePass
+from torsor.experiments.table_run import Order
 from torsor.groups import symmetric
 from torsor.tasks import ListOps, WordProblem
 from torsor.tasks.list_trees import MAX, MIN, PAD, SUM_MOD

@@ -16,8 +16,9 @@ from torsor.experiments.over_seeds import Difference, OverSeeds, difference
 from torsor.experiments.provenance import provenances
 from torsor.experiments.reading import BitsPerCharacter
 from torsor.experiments.robust_bits import robustness
-from torsor.experiments.run_table import Order, complete, results, run_path
+from torsor.experiments.run_table import complete, results
 from torsor.experiments.subgroups import model_of
+from torsor.experiments.table_run import Order, run_path
 from torsor.experiments.tables_subgroups import RATES
 from torsor.experiments.tuning import Tuning
 from torsor.models import GroupTransformer

@@ -11,7 +11,8 @@ import torsor.text
 from torsor.cli import main
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES
 from torsor.experiments.run import load
-from torsor.experiments.run_table import Order, complete, results
+from torsor.experiments.run_table import complete, results
+from torsor.experiments.table_run import Order
 
 SYMBOLS = "abcdefgh \n"
 TINY = {"context": 8, "updates": 6, "batch": 4, "warmup": 1}

@@ -15,7 +15,8 @@ from torsor.cli.progress import follow
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES, find, find_table
 from torsor.experiments.over_seeds import OverSeeds
 from torsor.experiments.reading import AccuracyByDepth
-from torsor.experiments.run_table import Order, complete, is_finished, results, run_path
+from torsor.experiments.run_table import complete, results
+from torsor.experiments.table_run import Order, is_finished, run_path
 from torsor.experiments.tuning import Tuning
 from torsor.training import read_run
 

@@ -192,7 +192,7 @@ def typed(made, monkeypatch, capsys):
 
     def call(words: str, root: Path = made.root) -> tuple[int, str, str]:
         small = lambda table, rows, scale, seeds, root, *_: replace(made, table=table, seeds=seeds, root=root)  # noqa: E731
-        monkeypatch.setattr("torsor.experiments.run_table.Order", small)
+        monkeypatch.setattr("torsor.experiments.table_run.Order", small)
         with pytest.raises(SystemExit) as ending:
             main(["table", *words.split(), "--out", str(root)])
         said = capsys.readouterr()

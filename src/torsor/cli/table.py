@@ -23,7 +23,7 @@ from torsor.experiments.table import Table
 
 if TYPE_CHECKING:
     from torsor.experiments.run import Updates
-    from torsor.experiments.run_table import Order
+    from torsor.experiments.table_run import Order
 
 
 def table(
@@ -103,7 +103,8 @@ def _make(found: Table, given: dict[str, Any]) -> None:
     from torsor.cli.progress import follow
     from torsor.experiments.machine import prepare_machine
     from torsor.experiments.provenance import provenances
-    from torsor.experiments.run_table import Order, complete, other_runs, results
+    from torsor.experiments.run_table import complete, other_runs, results
+    from torsor.experiments.table_run import Order
 
     order = Order(found, wanted, typed["scale"], typed["seeds"], typed["out"], typed["tune"], arguments)
     if typed["verify"]:

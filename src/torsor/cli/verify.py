@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torsor.experiments.run_table import Order
+    from torsor.experiments.table_run import Order
     from torsor.experiments.verifying import Verified
 
 _SHOWN = 3  # of the numbers that differ, in the one line that a table has for a run

@@ -5,8 +5,9 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from torsor.experiments.run_table import Order, finished_runs
+from torsor.experiments.run_table import finished_runs
 from torsor.experiments.same_data import data_of
+from torsor.experiments.table_run import Order
 from torsor.training import read_run
 from torsor.training.commit import UNKNOWN
 from torsor.training.run_folder import TIMING

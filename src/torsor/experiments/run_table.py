@@ -11,11 +11,9 @@ from torsor.experiments.reading import Cell
 from torsor.experiments.run import Updates, carry_out
 from torsor.experiments.study import NonFiniteLogitsError
 from torsor.experiments.table import Row, Table
-from torsor.experiments.table_run import Order, TableRun, has_diverged, is_finished, run_path
+from torsor.experiments.table_run import Order, TableRun, has_diverged, is_finished
 from torsor.training import NonFiniteLoss
 from torsor.training.run_description import OtherRunError
-
-__all__ = ["Order", "complete", "finished_runs", "is_finished", "other_runs", "results", "run_path"]
 
 
 def complete(order: Order, follow: Callable[[Updates, Path], None]) -> None:

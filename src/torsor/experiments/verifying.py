@@ -11,8 +11,9 @@ import torch
 from torsor.experiments.machine import find_device
 from torsor.experiments.reading import evaluation
 from torsor.experiments.run import examine, rebuild
-from torsor.experiments.run_table import Order, finished_runs
+from torsor.experiments.run_table import finished_runs
 from torsor.experiments.same_data import require_data
+from torsor.experiments.table_run import Order
 from torsor.training import load_weights, read_run
 from torsor.training.run_folder import METRICS
 from torsor.training.trained_weights import short_log

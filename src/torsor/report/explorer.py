@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from torsor.maps import Diagonal, LinearMap, ScaledRotation
 from torsor.report.own_page import replaces_page
+from torsor.report.whole_file import write_whole
 
 __all__ = ["write_explorer"]
 
@@ -40,13 +41,7 @@ def write_explorer(path: Path, carry: LinearMap | None = None, name: str = "", c
     # inside a script element only "</" could end it early; JSON allows the slash to be written as an escape
     trained = Markup(json.dumps(described).replace("<", "\\u003c"))
     page = environment.get_template("explorer.html.j2").render(trained=trained, probes=PROBES, command=command)
-    unfinished = path.with_name(path.name + ".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(page, encoding="utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror}") from error
+    write_whole(path, page.encode())
     return path
 
 

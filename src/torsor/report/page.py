@@ -1,6 +1,5 @@
 """The report page: run folders in, one HTML file out."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from torsor.report.rows import Row, gather
 from torsor.report.run import Run
 from torsor.report.texts import texts_of
 from torsor.report.tracking import tracked_of
+from torsor.report.whole_file import write_whole
 
 Watch = Callable[[int, int], object]
 
@@ -63,17 +63,7 @@ def write_report(
     watch(len(runs), len(runs))
     table = gather(read)
     page = _page(table, command)
-    # An earlier page stays until the new one is whole; two who write it at once have a file each.
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            unfinished.write_text(page, encoding="utf-8")
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror}") from error
+    write_whole(path, page.encode())
     return path
 
 

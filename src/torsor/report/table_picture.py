@@ -2,11 +2,12 @@
 
 import csv
 import io
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, final
+
+from torsor.report.whole_file import write_whole
 
 PAPER, OURS = "paper", "ours"
 KINDS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # where each names the program that made it
@@ -79,15 +80,8 @@ def draw_table(points: Sequence[Point], path: Path, title: str, across: str, uni
     writer.writeheader()
     writer.writerows(asdict(point) for point in points)
     beside = path.with_suffix(".csv")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # each is there as a whole or not at all
-        for file, content in ((path, drawn.getvalue()), (beside, told.getvalue().encode())):
-            unfinished = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-            unfinished.write_bytes(content)
-            unfinished.replace(file)
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror}") from error
+    write_whole(path, drawn.getvalue())
+    write_whole(beside, told.getvalue().encode())
     return beside
 
 

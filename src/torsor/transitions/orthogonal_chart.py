@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from torsor.maps import Dense, Diagonal
+from torsor.maps.base import require_wide
 from torsor.transitions.base import Transition, require_whole
 from torsor.transitions.contraction import Contraction
 
@@ -51,7 +52,13 @@ class OrthogonalChart(Transition, ABC):
 
     @final
     def orthogonal(self) -> Float[Tensor, "groups width width"]:
-        """The orthogonal matrices :math:`Q_g`, without the rates."""
+        """The orthogonal matrices :math:`Q_g`, without the rates.
+
+        Raises:
+            ValueError: when the chart's numbers were put into half precision, which would leave the group.
+        """
+        for name, numbers in self.named_parameters(recurse=False):
+            require_wide(name, numbers)
         with torch.autocast(self.contraction.log_rate.device.type, enabled=False):
             return self._orthogonal()
 
