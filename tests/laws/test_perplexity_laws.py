@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from cases import looped
 from refusal import refused
 from torsor.tasks import HeldOutText, Perplexity
+from torsor.tasks.base import IGNORED
+from torsor.tasks.likelihood import score_labels
 from torsor.text import CharacterTokenizer
 from torsor.transitions import BlockConformal
 
@@ -46,6 +48,20 @@ def by_hand(table, stream, rows, context, special) -> tuple[float, int]:
                 nats.append(math.log(math.fsum(map(math.exp, logits))) - logits[label])
                 labels += 1
     return math.fsum(nats), labels
+
+
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 5), st.integers(2, 6))
+def test_a_label_is_hit_where_no_class_is_likelier_and_of_equal_ones_the_smallest(depths, batch, length, classes):
+    torch.manual_seed(classes)
+    logits = torch.randint(-2, 3, (depths, batch, length, classes)).double()  # few values: many are equal
+    targets = torch.randint(-1, classes, (batch, length))
+    targets[targets < 0] = IGNORED
+    _, hits = score_labels(logits, targets)
+    expected = []
+    for each in logits:
+        rows = zip(each.flatten(0, 1).tolist(), targets.flatten().tolist(), strict=True)
+        expected.append([row.index(max(row)) == label for row, label in rows if label != IGNORED])
+    assert hits.tolist() == expected
 
 
 @given(st.integers(12, 90), st.integers(1, 11), st.integers(1, 60), st.integers(1, 5))

@@ -562,6 +562,8 @@ def test_no_update_of_a_schedule_is_without_effect_or_above_the_peak(warmup, dec
         (lambda: LengthCurriculum(lengths=(2,)).length(CurriculumState(stage=1)), "stage must be under .* = 1, got 1"),
         (lambda: adamw(model(), 0.0), "learning_rate must be positive and finite, got 0.0"),
         (lambda: adamw(model(), 0.1, weight_decay=-1.0), "weight_decay must be finite and not negative, got -1.0"),
+        (lambda: adamw(model(), 0.1, weight_decay=math.inf), "weight_decay must be finite and not negative, got inf"),
+        (lambda: adamw(model(), 0.1, weight_decay=math.nan), "weight_decay must be finite and not negative, got nan"),
         (lambda: adamw(nn.ReLU(), 0.1), "model must have a trainable parameter"),
         (lambda: TrainState(model(), adamw(model(), 0.1)), "parameters of model only, 7 of its own"),
     ],

@@ -1,7 +1,8 @@
 """Apply every mutant to a copy of the sources and run the tests that must notice: ``python tests/mutation/run.py``.
 
 Prints one line for each, ``died`` or ``LIVED``, and leaves with 1 if any lived. The working tree is never touched.
-With ``--log FILE`` the lines go there, too, and the same command goes on where it was broken off.
+With ``--log FILE`` the lines go there, too, and the same command goes on where it was broken off; those that lived
+are tried again.
 """
 
 import argparse
@@ -17,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
+DEAD = {"died", "hung"}
 
 
 def outcome(mutant: Mutant, sources: Path, limit: float) -> str:
@@ -60,11 +62,11 @@ def main() -> None:
         for number, mutant in enumerate(MUTANTS, 1):
             if chosen.only not in mutant.name:
                 continue
-            begun = time.monotonic()
-            said = before.get(mutant.name) or outcome(mutant, sources, chosen.limit)
-            lived += said not in {"died", "hung"}
-            if mutant.name in before:
+            if before.get(mutant.name) in DEAD:
                 continue
+            begun = time.monotonic()
+            said = outcome(mutant, sources, chosen.limit)
+            lived += said not in DEAD
             line = f"{said:6} {number:3} {time.monotonic() - begun:5.0f} s  {mutant.name}"
             print(line, flush=True)
             if chosen.log is not None:
