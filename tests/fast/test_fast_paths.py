@@ -6,7 +6,7 @@ import torch
 from conftest import TOLERANCE
 from torsor.layers import Attention, ValueGate
 from torsor.layers.attention import causal_attention, causal_attention_reference
-from torsor.layers.feedforward import feedforward, feedforward_reference
+from torsor.layers.feedforward import TOKENS_AT_A_TIME, feedforward, feedforward_reference
 from torsor.layers.norm import unit_rms, unit_rms_reference
 from torsor.layers.rotary import rotary_table
 from torsor.recurrence.loop import _per_sequence, _per_sequence_reference
@@ -88,11 +88,21 @@ def test_a_depth_per_sequence_equals_its_reference(dtype, grad_steps, steps):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("batch", "length", "width", "hidden"), [(1, 1, 2, 8), (3, 5, 6, 10)])
+@pytest.mark.parametrize(
+    ("batch", "length", "width", "hidden"), [(1, 1, 2, 8), (3, 5, 6, 10), (2, TOKENS_AT_A_TIME, 2, 3), (3, 401, 2, 3)]
+)
 def test_feedforward_equals_its_reference(dtype, batch, length, width, hidden):
     x, residual = torch.randn(2, batch, length, width, dtype=dtype)
     up, down = torch.randn(hidden, width, dtype=dtype), torch.randn(width, hidden, dtype=dtype)
     _compare(feedforward, feedforward_reference, (x, residual, up, down), TOLERANCE[dtype])
+
+
+def test_feedforward_on_two_threads_equals_one():
+    x, residual = torch.randn(2, 1, 2 * TOKENS_AT_A_TIME + 1, 4)
+    up, down = torch.randn(6, 4), torch.randn(4, 6)
+    alone = feedforward(x, residual, up, down)
+    torch.set_num_threads(2)
+    torch.testing.assert_close(feedforward(x, residual, up, down), alone)
 
 
 def test_the_fast_paths_pass_gradcheck():

@@ -264,6 +264,14 @@ MUTANTS = (
         ("distance < 0, float", "distance <= 0, float"),
     ),
     *of(
+        "layers/feedforward.py",
+        "fast/test_fast_paths.py",
+        ("down.mT, alpha=0.5, out=out[piece]", "down.mT, alpha=1.0, out=out[piece]"),
+        ("square, alpha=0.5)", "square)"),
+        ("grad_up.addmm_(inner.mT, x[piece])", "grad_up = torch.mm(inner.mT, x[piece])"),
+        ("range(0, len(x), size)", "range(0, len(x) - size + 1, size)"),
+    ),
+    *of(
         "layers/norm.py",
         "laws/test_layer_laws.py fast",
         ("value=-1).mul_(inverse)", "value=1).mul_(inverse)"),

@@ -55,6 +55,12 @@ def _looped_depths() -> Measure:
     return measure
 
 
+def _looped_processes() -> Measure:
+    from torsor.bench.looped_processes import measure
+
+    return measure
+
+
 def _depth_sampling() -> Measure:
     from torsor.bench.depth_sampling import measure
 
@@ -160,6 +166,11 @@ CASES: dict[str, Listed] = {
         "the same step at 1 to 32 loops: growth of time and memory",
         _looped_depths,
         _SMALL_STEP | {"depths": (1, 2, 3, 4, 5)},
+    ),
+    "looped-processes": Listed(
+        "the same step by one process of many threads and by many of one, compiled or not",
+        _looped_processes,
+        _SMALL_STEP | {"steps": 2, "compiled": (False,)},
     ),
     "depth-sampling": Listed(
         "a depth for each sequence with compaction, against all to the largest", _depth_sampling, _SMALL_STEP

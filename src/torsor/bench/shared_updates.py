@@ -1,0 +1,143 @@
+"""Training updates that processes make together, each told from outside when to begin the next one."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, final
+
+import torch
+
+from torsor.bench.looped import word_model
+from torsor.experiments.compiled import CompiledBlocks
+from torsor.groups import alternating
+from torsor.tasks import WordProblem
+from torsor.training.engine import Engine
+from torsor.training.memory import keep_freed_memory
+from torsor.training.optimizer import adamw
+from torsor.training.plan import Plan
+from torsor.training.record import Record
+from torsor.training.state import TrainState
+from torsor.training.train import train
+
+_NEVER = 10**9  # updates: the processes are ended before
+_MADE = "made"
+
+
+@final
+@dataclass(frozen=True)
+class Sizes:
+    """What one update computes.
+
+    Args:
+        width: of the 1/1/1 looped model, a multiple of 8.
+        batch: sequences, a multiple of the number of processes.
+        length: tokens of each, at least 2.
+        steps: loops.
+    """
+
+    width: int
+    batch: int
+    length: int
+    steps: int
+
+
+@final
+class SharedUpdates:
+    """Processes that train one looped model together; to call this is to make the next update.
+
+    They are joined as those of ``torsor train --devices``; a single one is not joined to anything. ``with`` starts
+    them, waits until the first update is made, and ends them.
+
+    Args:
+        sizes: of an update.
+        processes: at least 1.
+        threads: of PyTorch, in each.
+        compiled: whether they compile the model's blocks.
+
+    Raises:
+        RuntimeError: when one of them ends, with the last line that it printed.
+    """
+
+    def __init__(self, sizes: Sizes, processes: int, threads: int, compiled: bool) -> None:
+        self._given = json.dumps({"sizes": asdict(sizes), "threads": threads, "compiled": compiled})
+        self._count = processes
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> "SharedUpdates":
+        with closing(socket.socket()) as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(self._count)}
+        for number in range(self._count):
+            own = {"RANK": str(number), "LOCAL_RANK": str(number), "TORCHELASTIC_RUN_ID": "bench"}
+            self._processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", __name__, self._given],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env=os.environ | shared | own,
+                )
+            )
+        try:
+            self()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.communicate()
+        self._processes.clear()
+
+    def __call__(self) -> None:
+        for process in self._processes:
+            if process.stdin is not None and process.poll() is None:
+                process.stdin.write("\n")
+                process.stdin.flush()
+        for process in self._processes:
+            if process.stdout is None or process.stdout.readline().strip() != _MADE:
+                process.kill()
+                printed = process.communicate()[1].strip().splitlines()
+                raise RuntimeError(f"a process that trains ended: {printed[-1] if printed else 'it said nothing'}")
+
+
+def updates(sizes: Sizes, compiled: bool, engine: Engine | None = None) -> Iterator[Record]:
+    """The updates of a looped model on words of A5: see ``torsor.training.train``."""
+    torch.manual_seed(0)
+    model = word_model(sizes.width)
+    if compiled:
+        CompiledBlocks(model)
+    plan = Plan(updates=_NEVER, batch=sizes.batch)
+    task = WordProblem(alternating(5), length=sizes.length - 1)  # and the begin token
+    state = TrainState(model, adamw(model, 1e-3))
+    return train(state, task, plan, forward=lambda model, tokens, *_: model(tokens, steps=sizes.steps), engine=engine)
+
+
+def _main(given: dict[str, Any]) -> None:
+    torch.set_num_threads(given["threads"])
+    keep_freed_memory()
+    engine = None
+    if int(os.environ["WORLD_SIZE"]) > 1:
+        from torsor.experiments.together import join
+
+        joined = join(int(os.environ["WORLD_SIZE"]), None, "ddp", "cpu")
+        engine = None if joined is None else joined.engine()
+    made = updates(Sizes(**given["sizes"]), given["compiled"], engine)
+    for _ in sys.stdin:
+        next(made)
+        print(_MADE, flush=True)
+
+
+if __name__ == "__main__":
+    _main(json.loads(sys.argv[1]))

@@ -1,0 +1,44 @@
+"""Updates that several processes make together, and the case of ``torsor bench`` that times them."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from test_bench import run
+from test_bench_harness import LIMITS
+from torsor.bench.looped_processes import measure
+from torsor.bench.shared_updates import SharedUpdates, Sizes, updates
+from torsor.cli.bench_content import print_case
+
+SMALL = Sizes(width=8, batch=2, length=3, steps=2)
+
+
+def test_one_process_of_two_threads_and_two_of_one_are_timed(capsys):
+    assert run("bench looped-processes --quick --threads 2 --json") == 0
+    rows = json.loads(capsys.readouterr().out)["cases"]["looped-processes"]["rows"]
+    assert [row["case"] for row in rows] == ["width 8, 1 process of 2 threads", "width 8, 2 processes of 1 thread"]
+    assert all(row["seconds"] > 0 for row in rows)
+    assert [row.get("reference") for row in rows] == [None, "width 8, 1 process of 2 threads"]
+
+
+def test_an_update_is_that_of_training():
+    torch.set_default_dtype(torch.float32)
+    first, second = (record for record, _ in zip(updates(SMALL, False), range(2), strict=False))
+    assert (first.update, second.update, first.tokens) == (1, 2, 6)
+    assert first.loss == pytest.approx(math.log(60), rel=0.2)  # the 60 elements of A5, none known yet
+
+
+def test_a_process_that_ends_is_told_by_its_last_line():
+    with pytest.raises(RuntimeError, match="a process that trains ended: ValueError: .*width.* got 7"):
+        SharedUpdates(Sizes(7, 2, 3, 2), processes=1, threads=1, compiled=False).__enter__()
+
+
+def test_without_the_engine_one_process_is_timed_and_this_is_said(monkeypatch, capsys):
+    monkeypatch.setattr("torsor.bench.looped_processes.find_spec", lambda _: None)
+    torch.set_num_threads(2)
+    content = measure(LIMITS, 1, widths=(8,), batch=2, length=3, steps=2, compiled=(False,))
+    assert [row["case"] for row in content["rows"]] == ["width 8, 1 process of 2 threads"]
+    print_case("looped-processes", content)
+    assert "not measured several processes, which need lightning-fabric: pip install" in capsys.readouterr().out
