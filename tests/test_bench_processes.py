@@ -31,7 +31,7 @@ def test_an_update_is_that_of_training():
 
 
 def test_a_process_that_ends_is_told_by_its_last_line():
-    with pytest.raises(RuntimeError, match="a process that trains ended: ValueError: .*width.* got 7"):
+    with pytest.raises(RuntimeError, match=r"a process that trains ended: ValueError: .*width.* got 7"):
         SharedUpdates(Sizes(7, 2, 3, 2), processes=1, threads=1, compiled=False).__enter__()
 
 

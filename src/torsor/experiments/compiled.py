@@ -36,7 +36,8 @@ class CompiledBlocks:
         for block in blocks:
             # on a CPU its time is that of its products, which it takes in pieces that fit the cache
             if block.feedforward.up.weight.device.type == "cpu":
-                block.feedforward.forward = torch.compiler.disable(block.feedforward.forward)
+                as_it_is: Any = torch.compiler.disable(block.feedforward.forward)
+                block.feedforward.forward = as_it_is
             block.compile(backend=backend)
         self.blocks: int = len(blocks)
         self.limit: int = torch._dynamo.config.recompile_limit
