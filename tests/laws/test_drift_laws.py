@@ -60,7 +60,7 @@ def test_the_departure_is_the_largest_entry_of_what_the_gram_matrix_misses(group
 @torch.no_grad()
 def test_over_a_million_products_in_float32_a_polished_element_stays_within_the_bound_and_another_does_not(group):
     steps, moves = 1_000_000, group.random((1000,), dtype=torch.float32)
-    # Where the product of all is a reflection of the plane, twice all is nothing, and roundings soon repeat bit for bit.
+    # Where all of them make a reflection of the plane, twice all is nothing, and roundings soon repeat bit for bit.
     while group.shape == (2, 2) and not moves.is_complex() and torch.linalg.det(moves).prod() < 0:
         moves = group.random((1000,), dtype=torch.float32)
     state = group.random((2,), dtype=torch.float32)  # the first is kept near, the second never
