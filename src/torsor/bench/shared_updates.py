@@ -81,7 +81,7 @@ class SharedUpdates:
                     [sys.executable, "-m", __name__, self._given],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
                     text=True,
                     env=os.environ | shared | own,
                 )
@@ -106,10 +106,13 @@ class SharedUpdates:
                 process.stdin.write("\n")
                 process.stdin.flush()
         for process in self._processes:
-            if process.stdout is None or process.stdout.readline().strip() != _MADE:
-                process.kill()
-                printed = process.communicate()[1].strip().splitlines()
-                raise RuntimeError(f"a process that trains ended: {printed[-1] if printed else 'it said nothing'}")
+            printed = "it said nothing"
+            for line in process.stdout or ():
+                printed = line.strip() or printed
+                if printed == _MADE:
+                    break
+            else:
+                raise RuntimeError(f"a process that trains ended: {printed}")
 
 
 def updates(sizes: Sizes, compiled: bool, engine: Engine | None = None) -> Iterator[Record]:
