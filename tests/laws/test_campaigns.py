@@ -1,6 +1,8 @@
 """Properties that hold for whatever is drawn: a few examples every day, thousands with HYPOTHESIS_PROFILE=campaign."""
 
+import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,10 +11,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import MATRIX_GROUPS, MODELS, SEQUENCE_LAYERS, TASKS, TRANSITIONS
 from closeness import assert_close
-from torsor.groups import generated_by
+from torsor.generation import Full, LoopedReader, Prompts
+from torsor.generation.sampling import Sampling
+from torsor.groups import departure, generated_by
 from torsor.maps import Diagonal, ScaledRotation
 from torsor.recurrence import linear_scan
+from torsor.recurrence.depth import Fixed, Poisson, Uniform
 from torsor.recurrence.linear_scan import linear_scan_reference
 from torsor.text import CharacterTokenizer, JsonLines, Preparation, PreparedText
 from torsor.transitions import BlockConformal
@@ -76,8 +82,6 @@ def test_what_any_permutations_generate_is_a_group_of_an_order_that_divides_the_
     shard_tokens=st.integers(1, 40),
 )
 def test_whatever_is_prepared_is_read_back_document_by_document(texts, shard_tokens):
-    import json
-
     tokenizer = CharacterTokenizer("abc")
     with TemporaryDirectory() as place:
         corpus = Path(place) / "corpus.jsonl"
@@ -88,3 +92,121 @@ def test_whatever_is_prepared_is_read_back_document_by_document(texts, shard_tok
     starts = np.flatnonzero(stream == tokenizer.begin)
     found = [tokenizer.decode(part) for part in np.split(stream, starts[1:])]
     assert found == [text for text in texts if text]
+
+
+def cuts_of(length, chance):
+    """Where a sequence is cut, from its beginning to its end."""
+    inner = np.flatnonzero(chance.random(length - 1) < chance.random()) + 1
+    return [0, *inner.tolist(), length]
+
+
+@given(name=st.sampled_from(sorted(TRANSITIONS)), size=st.floats(1e-3, 30), seed=seeds)
+def test_wherever_its_parameters_went_a_transition_s_map_is_its_matrix_and_all_but_a_free_one_shrinks(name, size, seed):
+    torch.manual_seed(seed)
+    transition = TRANSITIONS[name]()
+    with torch.no_grad():
+        for parameter in transition.parameters():
+            parameter += size * torch.randn_like(parameter)
+    carry, x = transition(), torch.randn(3, transition.dim)
+    matrix = carry.dense()
+    assert_close(carry(x), x @ matrix.mT)
+    if name != "free":
+        assert torch.linalg.matrix_norm(matrix, 2) <= 1 + 1e-12
+    if not name.startswith(("decay", "free")):  # each block turns, and shrinks at one rate
+        for block in carry.blocks:
+            gram = matrix[block, block].mT @ matrix[block, block]
+            assert_close(gram, gram.diagonal().mean() * torch.eye(len(gram)))
+
+
+@given(name=st.sampled_from(sorted(MATRIX_GROUPS)), size=st.floats(1e-6, 1e3), seed=seeds)
+def test_however_large_its_numbers_an_element_lies_on_its_group_and_its_inverse_undoes_it(name, size, seed):
+    torch.manual_seed(seed)
+    group = MATRIX_GROUPS[name]()
+    g, h = group.element(size * torch.randn(2, *group.raw_shape))
+    bound = 1e-13 * max(1.0, size)  # a phase has lost as many digits as its number has before the point
+    assert departure(group, g) <= 1e-12
+    assert departure(group, group.compose(g, h)) <= 1e-12
+    assert_close(group.compose(group.compose(h, g), group.inverse(g)), h, bound)
+
+
+@given(
+    depth=st.one_of(
+        st.integers(1, 10**6).map(Fixed),
+        st.tuples(st.integers(1, 500), st.integers(0, 500)).map(lambda pair: Uniform(pair[0], sum(pair))),
+        st.builds(Poisson, st.floats(0, 1e6), st.integers(1, 10**6)),
+    ),
+    fraction=st.floats(1e-3, 1),
+    seed=seeds,
+    update=st.integers(0, 10**9),
+    batch=st.integers(1, 40),
+)
+def test_depths_lie_within_their_bounds_and_a_smaller_batch_has_the_first_of_them(depth, fraction, seed, update, batch):
+    for each in (depth, depth.scaled(fraction)):
+        drawn = each.per_sequence(seed, update, batch)
+        assert len(drawn) == batch
+        assert 1 <= drawn.min() <= drawn.max() <= each.largest <= depth.largest
+        fewer = max(1, batch // 2)
+        assert torch.equal(drawn[:fewer], each.per_sequence(seed, update, fewer))
+        assert int(drawn[0]) == each.at(seed, update)
+
+
+@given(
+    logits=st.lists(st.integers(-4, 4), min_size=1, max_size=8),
+    temperature=st.sampled_from((0.0, 0.3, 1.0, 7.0)),
+    top=st.none() | st.integers(1, 9),
+    nucleus=st.none() | st.floats(0.01, 1),
+    seed=seeds,
+)
+def test_a_drawn_token_is_among_the_fewest_most_probable_ones_that_were_asked_for(
+    logits, temperature, top, nucleus, seed
+):
+    generator = torch.Generator().manual_seed(seed)
+    drawn = Sampling(temperature, top, nucleus).draw(torch.tensor([logits] * 20).double(), generator).tolist()
+    if temperature == 0:
+        assert set(drawn) == {logits.index(max(logits))}
+        return
+    falling = sorted(logits, reverse=True)[:top]
+    weights = [math.exp((each - falling[0]) / temperature) for each in falling]
+    count = len(falling)
+    if nucleus is not None:
+        together = [math.fsum(weights[: k + 1]) / math.fsum(weights) for k in range(count)]
+        count = next((k + 1 for k in range(count) if together[k] >= nucleus - 1e-12), count)
+    least = falling[min(count, len(falling)) - 1]
+    assert all(logits[token] >= least for token in drawn)
+
+
+@given(name=st.sampled_from(sorted(TASKS)), update=st.integers(0, 10**6), size=st.integers(1, 9))
+def test_a_batch_of_any_update_is_the_same_again_and_every_target_is_a_class_or_none(name, update, size):
+    task = TASKS[name]()
+    batch, again = task.batch(update, size), TASKS[name]().batch(update, size)
+    assert torch.equal(batch.tokens, again.tokens)
+    assert torch.equal(batch.targets, again.targets)
+    assert 0 <= batch.tokens.min() <= batch.tokens.max() < task.vocabulary
+    scored = batch.targets[batch.targets != -100]
+    assert ((scored >= 0) & (scored < task.classes)).all()
+
+
+@given(name=st.sampled_from(sorted(MODELS)), length=st.integers(1, 12), rows=st.integers(1, 3), seed=seeds)
+def test_from_a_full_cache_any_pieces_at_any_depth_give_the_logits_of_the_model(name, length, rows, seed):
+    torch.manual_seed(seed)
+    chance, model = np.random.default_rng(seed), MODELS[name]()
+    steps, tokens = int(chance.integers(1, 5)), torch.randint(3, (rows, length))
+    reader = LoopedReader(model)
+    cache, pieces = reader.cache(rows, length, Full(5)), []
+    for start, end in pairwise(cuts_of(length, chance)):
+        prompts = Prompts(tokens[:, start:end].flatten(), (end - start,) * rows)
+        pieces.append(reader.read(prompts, cache, steps, every=True).logits.unflatten(0, (rows, -1)))
+    assert_close(torch.cat(pieces, dim=1), model(tokens, steps=steps).detach())
+
+
+@given(name=st.sampled_from(sorted(SEQUENCE_LAYERS)), length=st.integers(1, 20), rows=st.integers(1, 3), seed=seeds)
+def test_a_layer_reads_on_from_its_state_in_any_pieces(name, length, rows, seed):
+    torch.manual_seed(seed)
+    chance, layer = np.random.default_rng(seed), SEQUENCE_LAYERS[name]()
+    x, state, pieces = torch.randn(rows, length, 6), None, []
+    with torch.no_grad():
+        whole, _ = layer(x)
+        for start, end in pairwise(cuts_of(length, chance)):
+            output, state = layer(x[:, start:end], state)
+            pieces.append(output)
+    assert_close(torch.cat(pieces, dim=1), whole)
