@@ -1,5 +1,8 @@
 """The harness of timings: intervals, what a spread hides, exponents, and that every case runs."""
 
+import contextlib
+import inspect
+import io
 import itertools
 import json
 import re
@@ -9,13 +12,13 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from test_bench import run
+from test_bench import LIMITS, run
 from torsor.bench.catalogue import CASES
 from torsor.bench.clock import take_turns
 from torsor.bench.depth_sampling import ALL
 from torsor.bench.depth_sampling import measure as depth_sampling
 from torsor.bench.floors import measure as floors
-from torsor.bench.harness import Case, compare, grown
+from torsor.bench.harness import Case, compare, grown, growths
 from torsor.bench.intervals import growth, interval_of_median
 from torsor.bench.jobs import JOBS, find_job, group_transformer_training, looped_training, streaming_tracking
 from torsor.bench.limits import Limits, cpu_name, measure_limits
@@ -25,9 +28,8 @@ from torsor.bench.products import Product
 from torsor.bench.read_out import language_model, one_pass, passes
 from torsor.bench.training_memory import measure as training_memory
 from torsor.cli.bench_content import print_case, print_machine
+from torsor.cli.bench_options import OPTIONS
 from torsor.training.optimizer import adamw
-
-LIMITS = Limits("a machine", 2, 1, "a torch", gemm=100.0, bandwidth=10.0)
 
 
 def a_clock(*seconds):
@@ -121,6 +123,8 @@ def test_an_exponent_is_found_with_its_error():
     line = growth(sizes, [7 + 2 * size for size in sizes])
     assert (line.slope, line.exponent < 1) == (pytest.approx(2), True)
     assert grown("time", "width", sizes, sizes)["exponent"] == pytest.approx(1)
+    assert growths("time", "width", {size: size for size in sizes})[0]["exponent"] == pytest.approx(1)
+    assert growths("time", "width", {1: 1, 2: 2, 3: 3, 4: 4}) == []
     flat = growth(sizes, [7] * 6)
     assert (flat.exponent, flat.exponent_error, flat.slope, flat.slope_error) == (0, 0, 0, 0)
 
@@ -259,13 +263,18 @@ def test_the_reach_of_a_job_is_its_operations_at_the_rates_of_its_own_products(m
     assert "reach_seconds" not in named["parameters, gradients and moments"]
 
 
-def test_every_case_runs_and_all_of_it_is_one_json(tmp_path, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def all_cases(tmp_path_factory):
+    """What a quick run of all cases prints and writes, and its folder."""
+    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     torch.set_default_dtype(torch.float32)
-    monkeypatch.chdir(tmp_path)
-    out = tmp_path / "found.json"
-    assert run(f"bench all --quick --threads 1 --out {out}") == 0
-    printed = capsys.readouterr().out
-    content = json.loads(out.read_text())
+    with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
+        assert run("bench all --quick --threads 1 --out found.json") == 0
+    return printed.getvalue(), json.loads((folder / "found.json").read_text()), folder
+
+
+def test_every_case_runs_and_all_of_it_is_one_json(all_cases, capsys):
+    printed, content, folder = all_cases
     assert (content["format"], content["quick"], content["machine"]["threads"]) == (1, True, 1)
     assert list(content["cases"]) == list(CASES)
     for words in ("spread hides it", "exponent", *CASES):
@@ -278,12 +287,35 @@ def test_every_case_runs_and_all_of_it_is_one_json(tmp_path, monkeypatch, capsys
     printed = capsys.readouterr().out
     for words in ("matrix peak", "bandwidth", "of floor"):
         assert words in printed
-    for name, case in CASES.items():
-        if case.by_harness:
-            rows = content["cases"][name]["rows"]
-            assert rows
-            assert all(row["seconds"] > 0 for row in rows)
-    assert [each.name for each in tmp_path.iterdir()] == ["found.json"]  # nothing else is left behind
+    assert [each.name for each in folder.iterdir()] == ["found.json"]  # nothing else is left behind
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_of_every_case_are_the_harness_s_and_of_less_than_five_rounds_no_ratio_is_printed(name, all_cases, capsys):
+    content = all_cases[1]["cases"][name]
+    assert content["rows"]
+    for row in content["rows"]:
+        low, high = row["seconds_interval"]
+        assert 0 < low <= row["seconds"] <= high
+        assert ("reference" in row) == ("times_as_fast" in row)
+        assert row.get("times_as_fast") is None
+    print_case(name, content)
+    ratios = sum("reference" in row for row in content["rows"]) + len(content.get("stalls", []))
+    assert capsys.readouterr().out.count("spread hides it") == ratios
+
+
+def test_the_options_of_a_command_are_arguments_of_its_case_with_the_same_defaults():
+    for name, options in OPTIONS.items():
+        arguments = inspect.signature(CASES[name].find()).parameters
+        for option, said in inspect.signature(options).parameters.items():
+            if option != "threads":
+                assert said.default == arguments[option].default, f"{name} --{option}"
+
+
+def test_what_is_typed_goes_before_the_sizes_of_a_quick_run(capsys):
+    assert run("bench linear-scan --quick --length 6 --head-dim 4 --threads 1 --json") == 0
+    settings = json.loads(capsys.readouterr().out)["cases"]["linear-scan"]["settings"]
+    assert settings == {"batch": 1, "length": 6, "heads": 1, "head_dim": 4}
 
 
 def test_a_quick_start_tells_its_time_and_no_limit_that_it_has_not_measured(monkeypatch, capsys):

@@ -6,8 +6,7 @@ import math
 import pytest
 import torch
 
-from test_bench import run
-from test_bench_harness import LIMITS
+from test_bench import LIMITS, run
 from torsor.bench.looped_processes import measure
 from torsor.bench.shared_updates import SharedUpdates, Sizes, updates
 from torsor.cli.bench_content import print_case

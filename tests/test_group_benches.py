@@ -6,9 +6,10 @@ import math
 import pytest
 import torch
 
-from test_bench import run
+from test_bench import LIMITS, run
 from torsor.bench.drift import scan
 from torsor.bench.group_models import measure
+from torsor.bench.jobs import group_recurrent_training
 from torsor.groups import Orthogonal
 from torsor.models import GroupRNN
 
@@ -19,11 +20,15 @@ def users_numerics():
 
 
 def test_both_forms_of_a_training_step_begin_with_the_same_loss():
-    content = measure(rounds=1, batch=2, context=5, width=3)
-    assert [row["model"] for row in content["rows"]] == ["GroupTransformer", "GroupRNN"]
-    for row in content["rows"]:
-        assert row["difference"] < 1e-5
-        assert row["ratio"] == pytest.approx(row["plain_seconds"] / row["seconds"])
+    content = measure(LIMITS, 1, batch=2, context=5, width=3)
+    forms = [f"{model}, {form}" for model in ("GroupTransformer", "GroupRNN") for form in ("plain", "ours")]
+    assert [row["case"] for row in content["rows"]] == forms
+    assert [row.get("reference") for row in content["rows"]] == [None, forms[0], None, forms[2]]
+    assert max(content["differences"].values()) < 1e-5
+    job = group_recurrent_training(3, 2, 5)
+    # ten tokens: five products of 3 x 3, a mixing of 3 x 3, and 65 similarities of nine numbers, three times
+    assert content["rows"][2]["operations"] == job.operations == 3 * 10 * (5 * 54 + 18 + 2 * 9 * 65)
+    assert content["rows"][2]["moved_bytes"] == content["rows"][3]["moved_bytes"] == job.moved
     json.dumps(content)
 
 
@@ -40,19 +45,20 @@ def test_a_scan_in_pieces_scores_as_the_whole_text_and_a_polish_lowers_the_depar
 
 
 def test_the_commands_print_their_rows_and_refuse_in_one_line(capsys):
-    assert run("bench group-transformer --rounds 1 --batch 2 --context 3 --width 3 --threads 1") == 0
+    assert run("bench group-transformer --quick --threads 1") == 0
     out = capsys.readouterr().out
-    for words in ("batch 2, context 3, width 3, float32, 1 threads", "times as fast", "GroupRNN"):
+    for words in ("batch 2, context 3, width 3", "times as fast", "GroupRNN, ours", "differences"):
         assert words in out
-    assert run("bench drift --tokens 20 --rounds 1 --threads 1 --json") == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert len(rows) == 10
-    assert {row["polish_beyond"] for row in rows} == {"inf", "5e-05"}
+    assert run("bench drift --quick --threads 1 --json") == 0
+    content = json.loads(capsys.readouterr().out)["cases"]["drift"]
+    assert (len(content["rows"]), len(content["departures"])) == (15, 10)
+    assert {row["polished_beyond"] for row in content["departures"]} == {"inf", 5e-05}
+    assert content["rows"][1]["operations"] == 3 * content["rows"][2]["operations"] == 3 * 64 * 16**3
     for options, words in (
         ("group-transformer --batch 0", "batch must be at least 1, got 0"),
-        ("drift --tokens 1", "tokens must be at least 2 and rounds at least 1, got 1 and 5"),
+        ("drift --tokens 1", "tokens must be at least 2, got 1"),
     ):
-        assert run(f"bench {options}") == 2
+        assert run(f"bench {options} --quick") == 2
         error = capsys.readouterr().err
         assert words in error
         assert error.count("\n") == 1

@@ -69,7 +69,7 @@ SHORTENED = {
     # a test touches no network
     "torsor data fetch tiny-shakespeare": "--from made.txt --offline",
     # 12 rounds of training steps of width 128 and 512
-    "torsor bench looped": "--widths 8 --rounds 1 --threads 1",
+    "torsor bench looped": "--quick --threads 1",
 }
 AS_PRINTED = {
     "torsor list",

@@ -12,7 +12,9 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from tiny_training import Echo
+from torsor.bench.jobs import streaming_tracking
 from torsor.cli import main
+from torsor.cli.bench_content import print_case
 from torsor.cli.patience import PATIENCE
 from torsor.cli.work_left import WorkLeft, shown_work
 from torsor.experiments import examined_run
@@ -418,10 +420,13 @@ def test_nothing_is_said_for_two_seconds_and_then_a_line_now_and_then(capsys, mo
 
 
 def test_the_bench_of_streaming_reads_every_word_to_its_end(capsys):
-    assert run("bench streaming --words 3 --length 20 --rounds 1 --group S3 --threads 1 --json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["model"] for row in found["rows"]][:2] == ["LSTM", "GRU"]
-    for row in found["rows"]:
-        assert row["cpu_minutes"] == pytest.approx(row["cpu_seconds_per_token"] * 100 * 2**20 / 60)
-    assert run("bench streaming --words 3 --length 20 --rounds 1 --group S3 --threads 1") == 0
+    assert run("bench streaming --quick --words 3 --length 20 --group S3 --threads 1 --json") == 0
+    content = json.loads(capsys.readouterr().out)["cases"]["streaming"]
+    assert [row["case"] for row in content["rows"]][:2] == ["LSTM", "GRU"]
+    job = streaming_tracking(3, 20, group="S3")
+    for row in content["rows"]:
+        assert row["cpu_minutes"] == pytest.approx(row["cpu_seconds"] * 100 * 2**20 / 60)
+        assert row["minutes"] == pytest.approx(100 * 2**20 / row["per_second"] / 60)
+        assert row["moved_bytes"] == job.moved
+    print_case("streaming", content)
     assert "100 words of 1,048,576" in capsys.readouterr().out

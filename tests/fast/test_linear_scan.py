@@ -8,6 +8,7 @@ import torch
 from closeness import assert_close
 from conftest import TOLERANCE
 from linear_scan_results import KINDS, build, drawn, results_of
+from test_bench import LIMITS
 from torsor.bench.linear_scan import arguments, complex_loop, dense_loop, in_two_passes, kept_bytes, measure
 from torsor.cli import main
 from torsor.maps import Diagonal
@@ -123,14 +124,17 @@ def test_what_is_kept_for_the_gradient_is_counted_by_its_memory():
 def test_the_scan_keeps_no_more_than_a_loop_and_no_more_of_it_lives_at_one_time(monkeypatch):
     torch.set_default_dtype(torch.float32)
     monkeypatch.setattr(linear_scan_passes, "ELEMENTS", 512)  # so that what it works on is small beside so few tokens
-    content = measure(batch=2, length=256, heads=2, head_dim=8, rounds=1, lengths=())
-    for cases in (content["one_map"], content["a_map_for_each_token"]):
-        for name, case in cases.items():
-            assert case["seconds"] > 0
-            assert case["quartiles"][0] <= case["over_scan"] <= case["quartiles"][1]
-            first_state = 2 * 16 * 4
-            assert case["kept_bytes"] + first_state >= cases["scan"]["kept_bytes"], name
-            assert case["peak_bytes"] >= cases["scan"]["peak_bytes"], name
+    content = measure(LIMITS, 1, batch=2, length=256, heads=2, head_dim=8, lengths=())
+    rows = {row["case"]: row for row in content["rows"]}
+    for name, row in rows.items():
+        scan = rows[f"{name.partition(':')[0]}: scan"]
+        first_state = 2 * 16 * 4
+        assert row["kept_bytes"] + first_state >= scan["kept_bytes"], name
+        assert row["peak_bytes"] >= scan["peak_bytes"], name
+        assert row["operations"] == 12 * 2 * 256 * 16
+    inputs = 2 * 256 * 16 * 4
+    assert rows["one map: scan"]["moved_bytes"] == 5 * inputs + 3 * 2 * 8 * 4
+    assert rows["a map for each token: scan"]["moved_bytes"] == 8 * inputs
     assert max(content["differences"]["one map"].values()) < 1e-12
     assert max(content["differences"]["a map for each token"].values()) < 1e-12
 
@@ -143,13 +147,17 @@ def run(command: str) -> int:
 
 def test_the_command_prints_a_row_for_each_case_and_each_length(capsys):
     torch.set_default_dtype(torch.float32)
-    sizes = "--batch 1 --length 80 --heads 1 --head-dim 4 --rounds 1 --threads 1 --lengths 16 --lengths 64"
+    sizes = "--quick --length 80 --head-dim 4 --threads 1 --lengths 16 --lengths 64"
     assert run(f"bench linear-scan {sizes}") == 0
     out = capsys.readouterr().out
-    for words in ("batch 1, length 80", "complex loop", "dense loop, fused", "a map for each token", "for a token"):
+    for words in ("batch 1, length 80", "complex loop", "dense loop, fused", "a map for each token", "kept bytes"):
         assert words in out
-    assert run(f"bench linear-scan {sizes} --json") == 0
-    assert [row["length"] for row in json.loads(capsys.readouterr().out)["lengths"]] == [16, 64]
+    assert "exponent" not in out
+    assert run("bench linear-scan --quick --threads 1 --json") == 0
+    content = json.loads(capsys.readouterr().out)["cases"]["linear-scan"]
+    assert [row["sizes"] for row in content["growth"]] == [[4, 20]]
+    # in one turn as many tokens are read of each length as the longest has, rounded down
+    assert [row["case"] for row in content["rows"][-5:]][:2] == ["scan, length 4, 5 times", "scan, length 8, 2 times"]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +169,7 @@ def test_the_command_prints_a_row_for_each_case_and_each_length(capsys):
     ],
 )
 def test_sizes_that_cannot_be_timed_are_one_line(arguments, words, capsys):
-    assert run(f"bench linear-scan --threads 1 {arguments}") == 2
+    assert run(f"bench linear-scan --quick --threads 1 {arguments}") == 2
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1

@@ -9,6 +9,7 @@ import torch
 from closeness import assert_close
 from conftest import TOLERANCE
 from m2rnn_results import CLIPS, HEADS, NAMES, arguments, results
+from test_bench import LIMITS
 from torsor.bench.m2rnn import measure, written_loop
 from torsor.bench.peak_memory import peak_bytes
 from torsor.cli import main
@@ -200,16 +201,24 @@ def test_the_loop_that_writes_is_the_recurrence():
         assert_close(one, other)
 
 
-def test_the_measurement_has_a_row_for_each_clip_and_one_for_the_loop_that_writes():
+def test_the_measurement_has_a_row_for_each_form_and_its_forward_pass_at_each_length_and_clip():
     torch.set_default_dtype(torch.float32)
-    content = measure(batch=1, length=40, heads=2, key_dim=3, value_dim=2, rounds=1, written_length=5)
-    assert [(row["length"], row["gradient_clip"]) for row in content["rows"]] == [(40, None), (40, 1.0), (5, None)]
-    for row in content["rows"]:
-        assert max(row["differences"].values()) < 1e-4
-        for case in row["cases"].values():
-            assert min(case["seconds"], case["forward_seconds"], case["over_chunks"], case["peak_bytes"]) > 0
-    assert "loop that writes" in content["rows"][-1]["cases"]
-    assert content["rows"][0]["cases"]["in chunks"]["memory_over_chunks"] == 1
+    content = measure(LIMITS, 1, batch=1, length=40, heads=2, key_dim=3, value_dim=2, written_length=5)
+    rows = {row["case"]: row for row in content["rows"]}
+    places = ["length 40, clip none", "length 40, clip 1", "length 5, clip none"]
+    for place in places:
+        for form in ("careful loop", "in chunks") + (("loop that writes",) if place == places[2] else ()):
+            whole, forward = rows.pop(f"{place}: {form}"), rows.pop(f"{place}: {form}, forward")
+            assert whole["operations"] == 3 * forward["operations"]
+            assert whole["peak_bytes"] > 0
+            reference = None if form == "careful loop" else f"{place}: careful loop"
+            assert (whole.get("reference"), forward.get("reference")) == (
+                reference,
+                reference and f"{reference}, forward",
+            )
+    assert not rows
+    assert list(content["differences"]) == places
+    assert max(max(each.values()) for each in content["differences"].values()) < 1e-4
     json.dumps(content)
 
 
@@ -227,14 +236,16 @@ def test_the_command_prints_a_row_for_each_and_refuses_what_cannot_be_timed(caps
             main(f"bench m2rnn {command}".split())
         return ending.value.code, capsys.readouterr()
 
-    code, printed = run("--length 4 --heads 1 --rounds 1 --written-length 2")
+    code, printed = run("--quick --length 4 --written-length 2")
     assert code == 0
-    for words in ("batch 4, heads 1, key_dim 64", "careful loop", "loop that writes", "largest difference"):
+    for words in ("batch 1, length 4, heads 1, key_dim 4", "careful loop", "loop that writes", "differences"):
         assert words in printed.out
-    code, printed = run("--length 4 --heads 1 --rounds 1 --written-length 0 --json")
-    assert len(json.loads(printed.out)["rows"]) == 2
+    code, printed = run("--quick --length 4 --written-length 0 --json")
+    content = json.loads(printed.out)
+    assert len(content["cases"]["m2rnn"]["rows"]) == 8
+    assert content["machine"]["threads"] == 1  # where no number is typed
     for arguments_, words in (("--length 0", "length must be at least 1, got 0"), ("--rounds 0", "rounds must be")):
-        code, printed = run(arguments_)
+        code, printed = run(f"--quick {arguments_}")
         assert code == 2
         assert words in printed.err
         assert printed.err.count("\n") == 1

@@ -21,26 +21,27 @@ class Listed:
         summary: what it measures, in a line.
         find: gives the function that measures; here, so that a list costs no import of torch.
         quick: sizes at which it ends in a moment and says nothing.
-        by_harness: whether the function takes the machine's limits and gives rows of ``compare``.
     """
 
     summary: str
     find: Callable[[], Measure]
     quick: Mapping[str, Any] = field(default_factory=dict)
-    by_harness: bool = True
 
-    def measured(self, limits: "Limits", rounds: int | None = None, quick: bool = False) -> dict[str, Any]:
+    def measured(
+        self, limits: "Limits", rounds: int | None = None, quick: bool = False, own: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """What the case finds.
 
         Args:
             limits: of this machine, measured in this process.
             rounds: turns of each case; its own number by default, and 1 where it is quick.
             quick: at the sizes that say nothing.
+            own: arguments of the case's function, which go before those sizes.
         """
         given = dict(self.quick) if quick else {}
         if rounds is not None or quick:
             given["rounds"] = 1 if rounds is None else rounds
-        return self.find()(limits, **given) if self.by_harness else self.find()(**given)
+        return self.find()(limits, **given | dict(own or {}))
 
 
 def _looped() -> Measure:
@@ -160,7 +161,9 @@ def _floors() -> Measure:
 _SMALL_STEP = {"widths": (8,), "batch": 2, "length": 3}
 CASES: dict[str, Listed] = {
     "looped": Listed(
-        "a looped transformer's training step as a share of the matrix peak", _looped, {"widths": (8,)}, False
+        "a looped transformer's training step as a share of the matrix peak, and the conformal map",
+        _looped,
+        _SMALL_STEP | {"product": 16, "carried": (2, 3, 8)},
     ),
     "looped-depths": Listed(
         "the same step at 1 to 32 loops: growth of time and memory",
@@ -190,35 +193,37 @@ CASES: dict[str, Listed] = {
         _conformal_growth,
         {"widths": (8, 16, 24, 32, 40), "dense_widths": (8, 16, 24, 32, 40), "tokens": 4},
     ),
-    "transitions": Listed("building and applying every transition", _transitions, {"dims": (8,), "tokens": 4}, False),
-    "exponential": Listed("the exponential of skew matrices beside PyTorch's", _exponential, {"cases": ()}, False),
+    "transitions": Listed(
+        "building and applying every transition, by width", _transitions, {"dims": (8, 16, 24, 32, 40), "tokens": 4}
+    ),
+    "exponential": Listed(
+        "the exponential of skew matrices beside PyTorch's: time and error of value and gradient",
+        _exponential,
+        {"cases": ((4, 8, "float32"), (4, 2, "complex64"))},
+    ),
     "group-transformer": Listed(
         "a training step of both models on a group, against the same written plainly",
         _group_models,
         {"batch": 2, "context": 3, "width": 3},
-        False,
     ),
-    "drift": Listed("how far a state leaves its group, and what a polish costs", _drift, {"tokens": 20}, False),
+    "drift": Listed("how far a state leaves its group, and what a polish costs", _drift, {"tokens": 20}),
     "linear-scan": Listed(
-        "the scan of planes against loops over the tokens",
+        "the scan of planes against loops over the tokens, and by length",
         _linear_scan,
-        {"batch": 1, "length": 8, "heads": 1, "head_dim": 2, "lengths": (8, 16)},
-        False,
+        {"batch": 1, "length": 8, "heads": 1, "head_dim": 2, "lengths": (4, 8, 12, 16, 20)},
     ),
     "m2rnn": Listed(
-        "the M²RNN recurrence in chunks against loops",
+        "the M²RNN recurrence in chunks against loops: time and peak memory",
         _m2rnn,
         {"batch": 1, "length": 8, "heads": 1, "key_dim": 4, "value_dim": 2, "written_length": 4},
-        False,
     ),
     "generation": Listed(
-        "tokens per second from each cache, against the whole sequence again",
+        "tokens per second from each cache, by context and depth, against the whole sequence again",
         _generation,
-        {"width": 16, "contexts": (4, 8), "steps": (1, 2)},
-        False,
+        {"width": 16, "contexts": (4, 6, 8, 10, 12), "steps": (1, 2)},
     ),
     "streaming": Listed(
-        "words read on by recurrent models to a million letters", _streaming, {"words": 2, "length": 8}, False
+        "words read on by recurrent models to a million letters", _streaming, {"words": 2, "length": 8}
     ),
     "data-pipeline": Listed(
         "batches of words and of packed text, in tokens per second",

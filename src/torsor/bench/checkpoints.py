@@ -59,8 +59,8 @@ def measure(
             if action != "step":
                 row |= {"file_bytes": size, "per_second": size / seconds.middle, "unit": "bytes"}
             rows.append(row)
-        share = timings.ratio_interval("write", "step").scaled(1 / EVERY)
-        stalls.append({"width": width} | share.to_json())
+        share = timings.ratio_interval("write", "step").scaled(100 / EVERY)
+        stalls.append({"width": width, "writing, % of the time between two checkpoints": share.to_json()})
     settings = {"batch": batch, "length": length, "loops": steps, "updates between checkpoints": EVERY}
     return {"settings": settings, "rows": rows, "stalls": stalls}
 

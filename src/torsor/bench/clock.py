@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -30,22 +30,10 @@ class Timings:
         """That median with its interval."""
         return interval_of_median(self.seconds[case])
 
-    def ratio(self, above: str, below: str) -> tuple[float, float, float]:
-        """Median of ``above / below`` taken round by round, and its lower and upper quartile."""
-        low, middle, high = np.quantile(self._ratios(above, below), [0.25, 0.5, 0.75])
-        return float(middle), float(low), float(high)
-
     def ratio_interval(self, above: str, below: str) -> Interval:
-        """The same median, with its interval."""
-        return interval_of_median(self._ratios(above, below))
-
-    def spread(self, above: str, below: str) -> dict[str, Any]:
-        """As JSON holds it: the ends of that interval, and whether they hide the ratio."""
-        found = self.ratio_interval(above, below)
-        return {"interval": [found.low, found.high], "coverage": found.coverage, "hidden": found.hidden()}
-
-    def _ratios(self, above: str, below: str) -> list[float]:
-        return [one / other for one, other in zip(self.seconds[above], self.seconds[below], strict=True)]
+        """Median of ``above / below`` taken round by round, with its interval."""
+        pairs = zip(self.seconds[above], self.seconds[below], strict=True)
+        return interval_of_median([one / other for one, other in pairs])
 
 
 def take_turns(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from torsor.bench.clock import take_turns
+from torsor.bench.harness import Case, compare
+from torsor.bench.limits import Limits
 from torsor.experiments.run import load
 from torsor.groups import MatrixGroup, Orthogonal, SpecialOrthogonal, SpecialUnitary, Torus, Unitary, departure, polish
 from torsor.models import GroupRNN
@@ -24,33 +26,37 @@ GROUPS: tuple[Callable[[], MatrixGroup], ...] = (
 )
 """Those of ``torsor table subgroups/groups``."""
 PIECE = 512  # tokens of one call
-VOCABULARY, BATCH = 65, 64
+VOCABULARY, BATCH, TURN = 65, 64, 32
 
 
-def measure(tokens: int = 100_000, rounds: int = 5, run: Path | None = None) -> dict[str, Any]:
+def measure(limits: Limits, rounds: int = 5, tokens: int = 100_000, run: Path | None = None) -> dict[str, Any]:
     """Carry a state through many tokens with and without a polish.
 
     Args:
-        tokens: of the sequence, at least 2.
+        limits: of this machine.
         rounds: of the turns that a token and a polish take.
+        tokens: of the sequence, at least 2.
         run: a finished run of a recurrent group model, read on its validation text instead of fresh models on
             random tokens; its text is cut to so many tokens.
 
     Returns:
-        A plain dictionary: for each group with and without a polish the largest and the last departure, and
-        bits per character where a run was given; and of both the seconds of a token and of a polish, batch 64.
+        For each group a row for tokens, a polish and a look at the state, of a batch of 64; and with and without a
+        polish the largest and the last departure, and bits per character where a run was given.
 
     Raises:
         ValueError: when a number is out of range or the run's model is no recurrent model on a group.
     """
-    if tokens < 2 or rounds < 1:
-        raise ValueError(f"tokens must be at least 2 and rounds at least 1, got {tokens} and {rounds}")
-    rows = []
+    if tokens < 2:
+        raise ValueError(f"tokens must be at least 2, got {tokens}")
+    rows, departures = [], []
     for model, text in _subjects(tokens, run):
-        cost = _cost(model, rounds)
+        rows += compare(_cost(model), limits, rounds)
         for beyond in (math.inf, POLISH_BEYOND):
-            rows.append({"group": str(model.group), "polish_beyond": beyond} | scan(model, text, beyond) | cost)
-    return {"threads": torch.get_num_threads(), "tokens": tokens, "of_a_run": run is not None, "rows": rows}
+            found = scan(model, text, beyond)
+            if run is None:  # random tokens have no bits worth telling
+                del found["bits"]
+            departures.append({"group": str(model.group), "polished_beyond": beyond} | found)
+    return {"settings": {"tokens": tokens, "batch": BATCH}, "rows": rows, "departures": departures}
 
 
 def _subjects(tokens: int, run: Path | None) -> list[tuple[GroupRNN, Tensor]]:
@@ -88,18 +94,14 @@ def scan(model: GroupRNN, text: Tensor, beyond: float) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _cost(model: GroupRNN, rounds: int) -> dict[str, Any]:
-    tokens, (_, state) = torch.zeros(BATCH, 32, dtype=torch.long), model(torch.zeros(BATCH, 1, dtype=torch.long))
-    timings = take_turns(
-        {
-            "tokens": lambda: model(tokens),
-            "polish": lambda: polish(model.group, state),
-            "look": lambda: departure(model.group, state).amax().item(),
-        },
-        rounds,
-    )
-    return {
-        "token_seconds": timings.median("tokens") / 32,
-        "polish_seconds": timings.median("polish"),
-        "look_seconds": timings.median("look"),
+def _cost(model: GroupRNN) -> dict[str, Case]:
+    tokens, (_, state) = torch.zeros(BATCH, TURN, dtype=torch.long), model(torch.zeros(BATCH, 1, dtype=torch.long))
+    # H* H, of which one half is the other's adjoint, and H times it; of complex numbers four times as much
+    dim, of_complex = (state.shape[-1] if state.ndim > 2 else 0), (4 if state.is_complex() else 1)
+    half = BATCH * dim**3 * of_complex
+    calls = {
+        f"{TURN} tokens": Case(lambda: model(tokens), items=BATCH * TURN, unit="tokens"),
+        "a polish": Case(lambda: polish(model.group, state), operations=3 * half),
+        "a look": Case(lambda: departure(model.group, state).amax().item(), operations=half),
     }
+    return {f"{model.group}: {name}": replace(case, call=torch.no_grad()(case.call)) for name, case in calls.items()}

@@ -6,15 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torsor.bench.clock import take_turns
+from torsor.bench.harness import Case, compare
+from torsor.bench.jobs import PRODUCTS_OF_AN_EXPONENTIAL
+from torsor.bench.limits import Limits
 from torsor.groups.skew_exponential import skew_exponential, skew_exponential_reference
 from torsor.training.memory import keep_freed_memory
 
 CASES = (
-    (8, 8192, torch.float32),
-    (16, 8192, torch.float32),
-    (26, 4096, torch.float32),
-    (16, 2048, torch.complex64),
+    (8, 8192, "float32"),
+    (16, 8192, "float32"),
+    (26, 4096, "float32"),
+    (16, 2048, "complex64"),
 )
 JUDGED = 256  # matrices of each case whose error is taken
 
@@ -30,60 +32,54 @@ def random_skew(dim: int, batch: int, dtype: torch.dtype, norm: float) -> Tensor
 
 
 def measure(
-    rounds: int = 5, norm: float = 4.0, cases: Sequence[tuple[int, int, torch.dtype]] | None = None
+    limits: Limits, rounds: int = 5, norm: float = 4.0, cases: Sequence[tuple[int, int, str]] = CASES
 ) -> dict[str, Any]:
     """Time value and gradient of both exponentials turn by turn, and take their errors in double precision.
 
     Args:
+        limits: of this machine.
         rounds: of the turns that the two take.
         norm: largest singular value of the largest matrix of each batch, positive.
-        cases: width, matrices and numbers of each; ``CASES`` by default.
+        cases: width, matrices and numbers of each.
 
     Returns:
-        A plain dictionary: for each case the median seconds of both, the median and quartiles of the
-        reference's time over ours in the same round, and for both the largest error of the value, as a
-        singular value in units of epsilon times max(1, norm), and of the gradient, relative to the largest
-        entry of the exact one.
+        A row for both at each size, with the largest error of the value, as a singular value in units of epsilon
+        times max(1, norm), and of the gradient, relative to the largest entry of the exact one.
 
     Raises:
         ValueError: when ``rounds`` is below 1 or ``norm`` is not positive and at most 1000.
     """
-    if rounds < 1:
-        raise ValueError(f"rounds must be at least 1, got {rounds}")
     if not 0 < norm <= 1000:
         raise ValueError(f"norm must be positive and at most 1000, got {norm}")
     keep_freed_memory()
-    rows = [_row(*case, rounds, norm) for case in (CASES if cases is None else cases)]
-    return {"threads": torch.get_num_threads(), "torch": torch.__version__, "norm": norm, "rows": rows}
+    rows = [row for dim, batch, numbers in cases for row in _rows(dim, batch, numbers, norm, limits, rounds)]
+    settings = {"norms up to": norm, "error": "in epsilon max(1, norm)", "that of gradients": "over its largest"}
+    return {"settings": settings, "rows": rows}
 
 
-def _row(dim: int, batch: int, dtype: torch.dtype, rounds: int, norm: float) -> dict[str, Any]:
+def _rows(dim: int, batch: int, numbers: str, norm: float, limits: Limits, rounds: int) -> list[dict[str, Any]]:
+    dtype = getattr(torch, numbers)
     skew, cotangent = random_skew(dim, batch, dtype, norm), torch.randn(batch, dim, dim, dtype=dtype)
-    timings = take_turns(
-        {
-            "reference": lambda: value_and_gradient(skew_exponential_reference, skew, cotangent),
-            "ours": lambda: value_and_gradient(skew_exponential, skew, cotangent),
-        },
-        rounds,
-    )
-    ratio, low, high = timings.ratio("reference", "ours")
-    some = slice(None, None, max(1, batch // JUDGED))
-    error, gradient_error = errors(skew_exponential, skew[some], cotangent[some])
-    reference_error, reference_gradient_error = errors(skew_exponential_reference, skew[some], cotangent[some])
-    return {
-        "dim": dim,
-        "batch": batch,
-        "numbers": str(dtype).removeprefix("torch."),
-        "reference_seconds": timings.median("reference"),
-        "seconds": timings.median("ours"),
-        "ratio": ratio,
-        "quartiles": [low, high],
-        **timings.spread("reference", "ours"),
-        "error": error,
-        "gradient_error": gradient_error,
-        "reference_error": reference_error,
-        "reference_gradient_error": reference_gradient_error,
+    forms: dict[str, Exponential] = {"PyTorch": skew_exponential_reference, "ours": skew_exponential}
+    # the products of a polynomial, and of its gradient twice as many; of complex numbers four times as much. Two
+    # batches of matrices are read and two written
+    operations = 3 * PRODUCTS_OF_AN_EXPONENTIAL * 2 * dim**3 * batch * (4 if skew.is_complex() else 1)
+    sizes = f"{batch} of {dim} x {dim}, {numbers}"
+    timed = {
+        f"{sizes}: {name}": Case(
+            lambda form=form: value_and_gradient(form, skew, cotangent),
+            operations,
+            4 * skew.nbytes,
+            reference=None if name == "PyTorch" else f"{sizes}: PyTorch",
+            given=[skew, cotangent],
+        )
+        for name, form in forms.items()
     }
+    rows = compare(timed, limits, rounds)
+    some = slice(None, None, max(1, batch // JUDGED))
+    for row, form in zip(rows, forms.values(), strict=True):
+        row["error"], row["error_of_gradient"] = errors(form, skew[some], cotangent[some])
+    return rows
 
 
 def value_and_gradient(exponential: Exponential, skew: Tensor, cotangent: Tensor) -> tuple[Tensor, Tensor]:

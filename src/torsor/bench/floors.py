@@ -61,7 +61,7 @@ def _reach(job: Job, rates: Mapping[Product, float]) -> float:
 
 
 def _part(part: Part, limits: Limits, rates: Mapping[Product, float], floor: float) -> dict[str, Any]:
-    content: dict[str, Any] = {"name": part.name, "operations": part.operations, "moved": part.moved}
+    content: dict[str, Any] = {"name": part.name, "operations": part.operations, "moved_bytes": part.moved}
     content["share_of_floor"] = limits.seconds(part.operations, part.moved) / floor
     if part.products:
         rate = _rate(part, rates)

@@ -8,7 +8,7 @@ from typing import Any, final
 from torch import Tensor
 
 from torsor.bench.clock import Timings, take_turns
-from torsor.bench.intervals import SPREAD, Interval, Number, growth
+from torsor.bench.intervals import LEAST_SIZES, SPREAD, Interval, Number, growth
 from torsor.bench.limits import Limits
 from torsor.bench.peak_memory import peak_bytes
 
@@ -111,3 +111,14 @@ def grown(what: str, over: str, sizes: Sequence[Number], costs: Sequence[Number]
         costs: one for each.
     """
     return {"what": what, "over": over} | growth(sizes, costs).to_json()
+
+
+def growths(what: str, over: str, costs: Mapping[int, Number]) -> list[dict[str, Any]]:
+    """That row by itself, or none of fewer than five sizes.
+
+    Args:
+        what: "seconds of a token".
+        over: what the sizes are.
+        costs: of each size.
+    """
+    return [grown(what, over, list(costs), list(costs.values()))] if len(costs) >= LEAST_SIZES else []

@@ -44,10 +44,6 @@ class Interval:
         """That of the numbers times a positive factor."""
         return Interval(self.middle * factor, self.low * factor, self.high * factor, self.coverage)
 
-    def inverse(self) -> "Interval":
-        """That of one over the numbers, which must be positive."""
-        return Interval(1 / self.middle, 1 / self.high, 1 / self.low, self.coverage)
-
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
         ends = [self.low, self.high]

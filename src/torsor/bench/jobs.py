@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from torsor.bench.group_models import VOCABULARY, training_step
 from torsor.bench.intervals import Number
 from torsor.bench.looped import training_update, useful_flops, word_model
 from torsor.bench.products import Product
 from torsor.experiments.experiment import nearest
 from torsor.groups import Orthogonal, named
-from torsor.models import LSTM, GroupTransformer
+from torsor.models import LSTM, GroupRNN, GroupTransformer
 from torsor.tasks import WordProblem
 from torsor.tracking import word_pieces
 from torsor.training.optimizer import adamw
@@ -22,6 +22,8 @@ FLOAT, TOKEN = 4, 8  # bytes
 # of a parameter: read forward, read backward, gradient written; gradient, value and two moments read, three written
 PASSES_OF_A_PARAMETER = 10
 PRODUCTS_OF_AN_EXPONENTIAL = 3  # of the polynomial, with no angle doubled
+VOCABULARY, CLIP = 65, 1.0  # of characters
+Logits = Callable[[Tensor], Tensor]
 
 
 @final
@@ -95,6 +97,32 @@ def looped_training(width: int = 128, batch: int = 64, length: int = 64, steps: 
     )
 
 
+def training_step(model: nn.Module, logits_of: Logits, batch: int, context: int) -> Callable[[], float]:
+    """A whole training step: forward, backward, clip, AdamW.
+
+    Args:
+        model: what moves.
+        logits_of: how its logits come about.
+        batch: sequences.
+        context: tokens of each.
+
+    Returns:
+        What makes one step and gives its loss.
+    """
+    generator, optimizer = torch.Generator().manual_seed(0), adamw(model, 1e-3)
+    tokens = torch.randint(0, VOCABULARY, (batch, context + 1), generator=generator)
+
+    def step() -> float:
+        loss = cross_entropy(logits_of(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
 def group_transformer_training(width: int = 16, batch: int = 64, context: int = 128) -> Job:
     r"""A training step of the GroupTransformer on O(d), the 100K OSMFormer at width 16.
 
@@ -138,13 +166,37 @@ def group_transformer_training(width: int = 16, batch: int = 64, context: int = 
     )
 
 
-def streaming_tracking(words: int = 100, length: int = 2048, hidden: int = 64, chunk: int = 256) -> Job:
-    """Words of A5 read on by an LSTM whose state is carried, and its answers compared.
+def group_recurrent_training(width: int = 16, batch: int = 64, context: int = 128) -> Job:
+    """A training step of the GroupRNN on O(d): for each token a relative element, a mixing, an exponential, a move."""
+    model, tokens = GroupRNN(Orthogonal(width), VOCABULARY), batch * context
+    ambient, tangent, product = model.group.ambient_dim, model.group.algebra_dim, 2 * width**3
+    forward_and_backward = 3
+    return Job(
+        training_step(model, lambda tokens: model(tokens)[0], batch, context),
+        (
+            Part(
+                "relative elements, exponentials and moves",
+                forward_and_backward * tokens * (PRODUCTS_OF_AN_EXPONENTIAL + 2) * product,
+            ),
+            Part("mixings", forward_and_backward * tokens * 2 * tangent**2),
+            Part("readout", forward_and_backward * tokens * 2 * ambient * VOCABULARY),
+            Part("parameters, gradients and moments", moved=PASSES_OF_A_PARAMETER * FLOAT * _numbers(model)),
+            Part("the state of every token, written and read", moved=2 * FLOAT * tokens * ambient),
+        ),
+        f"O({width}), batch {batch}, context {context}, {_numbers(model):,} parameters",
+        tokens,
+    )
+
+
+def streaming_tracking(
+    words: int = 100, length: int = 2048, hidden: int = 64, chunk: int = 256, group: str = "A5"
+) -> Job:
+    """Words of a group read on by an LSTM whose state is carried, and its answers compared.
 
     Every token is looked up, multiplied with the recurrent matrix, and read out. The logits are written and read
     once; state and weights stay in the cache.
     """
-    task = WordProblem(named("A5"), length, "all")
+    task = WordProblem(named(group), length, "all")
     model = LSTM(task.vocabulary, hidden, classes=task.classes).eval()
     tokens = words * (length + 1)
 
@@ -156,6 +208,7 @@ def streaming_tracking(words: int = 100, length: int = 2048, hidden: int = 64, c
             hits += int((logits.argmax(-1) == piece.targets).sum())
         return hits
 
+    about = f"LSTM of {hidden}, {words} words of {length} letters of {group}, {chunk} at a time"
     return Job(
         call,
         (
@@ -166,7 +219,7 @@ def streaming_tracking(words: int = 100, length: int = 2048, hidden: int = 64, c
             Part("tokens and answers, read", moved=2 * TOKEN * tokens),
             Part("logits, written and read", moved=2 * FLOAT * tokens * task.classes),
         ),
-        f"LSTM of {hidden}, {words} words of {length} letters of A5, {chunk} at a time, {_numbers(model):,} parameters",
+        f"{about}, {_numbers(model):,} parameters",
         tokens,
     )
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torsor.bench.clock import take_turns
+from torsor.bench.harness import ratio_fields
 from torsor.bench.linear_scan import arguments as scan_arguments
 from torsor.bench.m2rnn import NAMES
 from torsor.bench.m2rnn import arguments as m2rnn_arguments
@@ -54,8 +55,8 @@ def measure(
     Returns:
         A plain dictionary: for each recurrence the largest errors of every form in float32, relative to the
         largest number; whether those of the kernels are as small as they should be; and for every form
-        the seconds, their ratio to torch's operations with quartiles, and the peak bytes. Without Triton, there
-        are no kernels in it.
+        the seconds, how many times as fast as torch's operations it is, with interval, and the peak bytes.
+        Without Triton, there are no kernels in it.
     """
     rows = {}
     for name, (make, forms, reference) in _recurrences(batch, heads, key_dim, value_dim, planes).items():
@@ -151,13 +152,9 @@ def _cases(
     timings = take_turns({form: waiting(function) for form, function in forms.items()}, rounds)
     rows = {}
     for form, function in forms.items():
-        ratio, low, high = timings.ratio(form, TORCH)
-        rows[form] = {
-            "seconds": timings.median(form),
-            "over_torch": ratio,
-            "quartiles": [low, high],
-            "peak_bytes": _peak(lambda function=function: _passed(function, given), given, device),
-        }
+        peak = _peak(lambda function=function: _passed(function, given), given, device)
+        rows[form] = {"seconds": timings.median(form), "peak_bytes": peak, "reference": TORCH}
+        rows[form] |= ratio_fields(timings.ratio_interval(TORCH, form))
     return rows
 
 

@@ -1,14 +1,15 @@
 """The scan in two passes against loops over the tokens: time, memory, differences, and time by length."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, final
 from weakref import WeakSet
 
 import torch
 from torch import Tensor
 
-from torsor.bench.clock import take_turns
-from torsor.bench.peak_memory import peak_bytes
+from torsor.bench.harness import Case, compare, growths
+from torsor.bench.limits import Limits
 from torsor.maps import ScaledRotation
 from torsor.recurrence import linear_scan
 from torsor.recurrence.linear_scan import linear_scan_reference
@@ -16,7 +17,6 @@ from torsor.training.memory import keep_freed_memory
 
 # from scales, angles and inputs to the states
 Scan = Callable[[Tensor, Tensor, Tensor], Tensor]
-SCAN = "scan"
 
 
 def arguments(batch: int, length: int, heads: int, head_dim: int, own: bool = False) -> list[Tensor]:
@@ -68,28 +68,29 @@ def dense_loop(heads: int, fused: bool = False) -> Scan:
 
 
 def measure(
+    limits: Limits,
+    rounds: int = 5,
     batch: int = 4,
     length: int = 4096,
     heads: int = 8,
     head_dim: int = 32,
-    rounds: int = 5,
     lengths: Sequence[int] = (1024, 4096, 16384, 65536, 262144),
 ) -> dict[str, Any]:
     """Time forward and backward passes in turns, count their memory, and compare their results.
 
     Args:
+        limits: of this machine.
+        rounds: turns that each case takes.
         batch: sequences.
         length: tokens of each.
         heads: of the state; the dense loops have a matrix for each.
         head_dim: coordinates of a head, even.
-        rounds: turns that each case takes.
         lengths: of one sequence each, at which the scan is timed; in one turn all read equally many tokens.
 
     Returns:
-        A plain dictionary: for a map of all tokens and for maps of each, the median seconds of every case, with its
-        ratio to the scan round by round and quartiles, its peak bytes and the bytes that it keeps for the
-        gradient; the largest differences from the reference in float64, relative to the largest number;
-        and the seconds for a token by length, with the ratio to the shortest.
+        A row for every case with one map of all tokens and with a map for each, and the bytes that it keeps for the
+        gradient; a row for each length, and how its time grows; and the largest differences from the reference in
+        float64, relative to the largest number.
 
     Raises:
         ValueError: when a size is below 1 or ``head_dim`` is odd.
@@ -101,24 +102,43 @@ def measure(
     if head_dim % 2:
         raise ValueError(f"head_dim must be even, got {head_dim}")
     keep_freed_memory()
-    one, each = (arguments(batch, length, heads, head_dim, own) for own in (False, True))
-    shared: dict[str, Scan] = {
-        SCAN: in_two_passes,
-        "complex loop": complex_loop,
-        "dense loop": dense_loop(heads),
-        "dense loop, fused": dense_loop(heads, fused=True),
+    dense: dict[str, Scan] = {"dense loop": dense_loop(heads), "dense loop, fused": dense_loop(heads, fused=True)}
+    each: dict[str, Scan] = {"complex loop": complex_loop, "scan": in_two_passes}
+    rows, differences = [], {}
+    for maps, scans in {"one map": dense | each, "a map for each token": each}.items():
+        given, first = arguments(batch, length, heads, head_dim, own=scans is each), next(iter(scans))
+        cases = {}
+        for name, scan in scans.items():
+            reference = None if name == first else f"{maps}: {first}"
+            cases[f"{maps}: {name}"] = replace(_case(scan, given), reference=reference, given=given)
+        for row, scan in zip(compare(cases, limits, rounds), scans.values(), strict=True):
+            rows.append(row | {"kept_bytes": kept_bytes(scan, given)})
+        differences[maps] = _differences(given)
+    turns = {size: max(lengths) // size for size in lengths}
+    cases = {
+        f"scan, length {size}, {times} times": _case(in_two_passes, arguments(1, size, heads, head_dim), times)
+        for size, times in turns.items()
     }
-    own: dict[str, Scan] = {SCAN: in_two_passes, "complex loop": complex_loop}
-    return {
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        **sizes,
-        "rounds": rounds,
-        "one_map": _cases(shared, one, rounds),
-        "a_map_for_each_token": _cases(own, each, rounds),
-        "differences": {"one map": _differences(one), "a map for each token": _differences(each)},
-        "lengths": _by_length(lengths, heads, head_dim, rounds),
-    }
+    found = compare(cases, limits, rounds)
+    seconds = {size: row["seconds"] / times for (size, times), row in zip(turns.items(), found, strict=True)}
+    growth = growths("seconds of the scan", "tokens", seconds)
+    return {"settings": sizes, "rows": rows + found, "growth": growth, "differences": differences}
+
+
+def _case(scan: Scan, given: Sequence[Tensor], times: int = 1) -> Case:
+    """Forward and backward passes, one after the other."""
+    scale, angle, inputs = given
+
+    def call() -> None:
+        for _ in range(times):
+            passed(scan, given)
+
+    # A product and a sum of complex numbers are eight for two coordinates, forward, and the same for the gradients of
+    # the inputs and of the map. Forward reads the inputs and writes the states, backward reads these and the
+    # cotangent and writes a gradient; the map is read twice, and its gradient written.
+    moved = 5 * inputs.nbytes + 3 * (scale.nbytes + angle.nbytes)
+    tokens = inputs.shape[0] * inputs.shape[1]
+    return Case(call, 12 * inputs.numel() * times, moved * times, items=tokens * times, unit="tokens")
 
 
 def passed(scan: Scan, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -150,22 +170,6 @@ class _Kept:
         self.tensor = tensor
 
 
-def _cases(scans: dict[str, Scan], given: list[Tensor], rounds: int) -> dict[str, dict[str, Any]]:
-    timings = take_turns({name: lambda scan=scan: passed(scan, given) for name, scan in scans.items()}, rounds)
-    rows = {}
-    for name, scan in scans.items():
-        ratio, low, high = timings.ratio(name, SCAN)
-        rows[name] = {
-            "seconds": timings.median(name),
-            "over_scan": ratio,
-            "quartiles": [low, high],
-            **timings.spread(name, SCAN),
-            "peak_bytes": peak_bytes(lambda scan=scan: passed(scan, given), given),
-            "kept_bytes": kept_bytes(scan, given),
-        }
-    return rows
-
-
 def _differences(given: list[Tensor]) -> dict[str, float]:
     given = [each.detach().double().requires_grad_() for each in given]
 
@@ -175,24 +179,3 @@ def _differences(given: list[Tensor]) -> dict[str, float]:
     names = ("states", *(f"gradient of {name}" for name in ("scale", "angle", "inputs")))
     pairs = zip(names, passed(in_two_passes, given), passed(one_by_one, given), strict=True)
     return {name: float(((one - other).abs().max() / other.abs().max()).detach()) for name, one, other in pairs}
-
-
-def _by_length(lengths: Sequence[int], heads: int, head_dim: int, rounds: int) -> list[dict[str, Any]]:
-    longest = max(lengths, default=1)
-
-    def reading(length: int) -> Callable[[], None]:
-        given = arguments(1, length, heads, head_dim)
-
-        def read() -> None:
-            for _ in range(longest // length):
-                passed(in_two_passes, given)
-
-        return read
-
-    timings = take_turns({str(length): reading(length) for length in lengths}, rounds)
-    rows = []
-    for length in lengths:
-        seconds = timings.median(str(length)) / (longest // length * length)
-        ratio = seconds / rows[0]["seconds_per_token"] if rows else 1.0
-        rows.append({"length": length, "seconds_per_token": seconds, "over_shortest": ratio})
-    return rows

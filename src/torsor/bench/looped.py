@@ -9,14 +9,16 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
-from torsor.bench.clock import take_turns
-from torsor.bench.limits import GEMM_SIZE, gemm
+from torsor.bench.harness import Case, compare, growths
+from torsor.bench.limits import GEMM_SIZE, Limits, gemm
 from torsor.layers import Stack
 from torsor.models import LoopedTransformer, parcae_transformer
 from torsor.recurrence.loop import Steps
 from torsor.training.memory import keep_freed_memory
 from torsor.training.optimizer import adamw
 from torsor.transitions import BlockConformal, BlockDecay
+
+LOOPS = 8
 
 
 def matrices(part: nn.Module) -> int:
@@ -87,64 +89,63 @@ def training_update(
     return step
 
 
-def training_step(width: int, batch: int = 64, length: int = 64, steps: int = 8) -> tuple[Callable[[], None], int]:
-    """A whole training step (forward, backward, clip, AdamW) of a 1/1/1 model, and its useful operations."""
-    model = word_model(width)
-    step = training_update(model, adamw(model, 1e-3), batch, length, lambda _: steps)
-    return step, useful_flops(model, batch, length, steps)
+def measure(
+    limits: Limits,
+    rounds: int = 12,
+    widths: tuple[int, ...] = (128, 512),
+    batch: int = 64,
+    length: int = 64,
+    product: int = GEMM_SIZE,
+    carried: tuple[int, int, int] = (64, 128, 512),
+) -> dict[str, Any]:
+    """Time a training step of 8 loops at each width beside a matrix product, and both transitions' forward passes.
 
-
-def measure(widths: tuple[int, ...] = (128, 512), rounds: int = 12) -> dict[str, Any]:
-    """Time a training step at each width beside the matrix product, and both transitions' forward passes.
+    The product takes its turns with the steps, so that its share of the peak says how much of that was there meanwhile.
 
     Args:
-        widths: of the residual stream.
-        rounds: of the turns that the cases take.
+        limits: of this machine.
+        rounds: turns that each case takes, and the maps four times as many.
+        widths: of the residual stream, multiples of 8.
+        batch: sequences.
+        length: tokens of each.
+        product: size of the matrices.
+        carried: shape of the states that both maps carry.
 
     Returns:
-        A plain dictionary. For each width the share of the float32 matrix peak, useful operations per
-        second of the fastest step over those of the fastest product of the same run, and beside it the
-        median and quartiles of the same ratio taken turn by turn; and the ratio of the conformal map's
-        forward to the diagonal one's at (64, 128, 512).
+        A row for the product, for each width with its useful operations, and for both maps.
 
     Raises:
-        ValueError: when ``rounds`` is below 1 or a width is not a multiple of 8.
+        ValueError: when a number is out of range.
     """
-    if rounds < 1:
-        raise ValueError(f"rounds must be at least 1, got {rounds}")
     keep_freed_memory()
-    steps = {width: training_step(width) for width in widths}
-    peak = gemm(GEMM_SIZE)
-    rows = []
-    for width, (step, flops) in steps.items():
-        timings = take_turns({"gemm": peak, "step": step}, rounds)
-        product, fastest = 2 * GEMM_SIZE**3, {name: min(each) for name, each in timings.seconds.items()}
-        ratio, low, high = timings.ratio("gemm", "step")
-        rows.append(
-            {
-                "width": width,
-                "step_seconds": timings.median("step"),
-                "useful_gflop": flops / 1e9,
-                "gemm_gflops": product / fastest["gemm"] / 1e9,
-                "share_of_peak": flops / product * fastest["gemm"] / fastest["step"],
-                "paired_median": flops / product * ratio,
-                "paired_quartiles": [flops / product * low, flops / product * high],
-                "paired": timings.ratio_interval("gemm", "step").scaled(flops / product).to_json(),
-            }
+    cases = {f"product of matrices of {product}": Case(gemm(product), 2 * product**3)}
+    for width in widths:
+        model = word_model(width)
+        cases[f"training step, width {width}"] = Case(
+            training_update(model, adamw(model, 1e-3), batch, length, lambda _: LOOPS),
+            useful_flops(model, batch, length, LOOPS),
+            items=batch * length,
+            unit="tokens",
+            given=list(model.parameters()),
         )
-    return {
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "training_step": rows,
-        "conformal_over_diagonal": _transitions(rounds * 4),
+    rows = compare(cases, limits, rounds) + compare(_maps(carried), limits, rounds * 4, repeats=10)
+    by_width = {width: row["seconds"] for width, row in zip(dict.fromkeys(widths), rows[1:-2], strict=True)}
+    settings = {
+        "batch": batch,
+        "length": length,
+        "loops": LOOPS,
+        "layers": "1/1/1",
+        "states of the maps": " x ".join(map(str, carried)),
     }
+    return {"settings": settings, "rows": rows, "growth": growths("seconds of a training step", "width", by_width)}
 
 
-def _transitions(rounds: int) -> dict[str, Any]:
-    x = torch.randn(64, 128, 512)
+def _maps(shape: tuple[int, int, int]) -> dict[str, Case]:
+    x = torch.randn(shape)
     with torch.no_grad():
-        diagonal, conformal = BlockDecay(512, groups=512)(), BlockConformal(512, groups=2)()
-        timings = take_turns({"diagonal": lambda: diagonal(x), "conformal": lambda: conformal(x)}, rounds, repeats=10)
-    ratio, low, high = timings.ratio("conformal", "diagonal")
-    row = {"ratio": ratio, "quartiles": [low, high], "diagonal_seconds": timings.median("diagonal")}
-    return row | timings.spread("conformal", "diagonal")
+        diagonal, conformal = BlockDecay(x.shape[-1], groups=x.shape[-1])(), BlockConformal(x.shape[-1], groups=2)()
+    # a state is read and one written; a number takes a product, a plane one of complex numbers, six for two coordinates
+    return {
+        "diagonal map": Case(lambda: diagonal(x), x.numel(), 2 * x.nbytes),
+        "conformal map": Case(lambda: conformal(x), 3 * x.numel(), 2 * x.nbytes, reference="diagonal map"),
+    }

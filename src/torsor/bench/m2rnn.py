@@ -1,18 +1,20 @@
 """The M²RNN recurrence in chunks against a careful loop, and against a loop that writes into its results."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torsor.bench.clock import take_turns
-from torsor.bench.peak_memory import peak_bytes
+from torsor.bench.harness import Case, compare
+from torsor.bench.limits import Limits
 from torsor.recurrence import m2rnn
 from torsor.recurrence.m2rnn import m2rnn_reference
 from torsor.training.memory import keep_freed_memory
 
 Recurrence = Callable[..., tuple[Tensor, Tensor]]
+CAREFUL = "careful loop"
 NAMES = ("q", "k", "v", "weight", "forget", "state")
 
 
@@ -48,30 +50,31 @@ def written_loop(
 
 
 def measure(
+    limits: Limits,
+    rounds: int = 5,
     batch: int = 4,
     length: int = 1024,
     heads: int = 8,
     key_dim: int = 64,
     value_dim: int = 16,
-    rounds: int = 5,
     written_length: int = 128,
 ) -> dict[str, Any]:
     """Time forward and backward passes in turns, count their peak memory, and compare their results.
 
     Args:
+        limits: of this machine.
+        rounds: turns that each case takes.
         batch: sequences.
         length: elements of each.
         heads: states of each.
         key_dim: rows of a state.
         value_dim: columns of a state.
-        rounds: turns that each case takes.
         written_length: length at which the loop that writes is timed beside the others; its time grows
             as the square. 0 leaves it out.
 
     Returns:
-        A plain dictionary: for each length and clip the seconds and the peak bytes of every case, each with
-        the ratio to the chunked form, that of seconds taken round by round; and the largest
-        difference between the chunked form and the careful loop, relative to the largest number.
+        For each length and clip a row for every case, and one for its forward pass; and the largest differences
+        between the chunked form and the careful loop, relative to the largest number.
 
     Raises:
         ValueError: when a size is below 1, or ``written_length`` below 0.
@@ -83,41 +86,38 @@ def measure(
     if written_length < 0:
         raise ValueError(f"written_length must not be negative, got {written_length}")
     keep_freed_memory()
-    loops: dict[str, Recurrence] = {"in chunks": m2rnn, "careful loop": m2rnn_reference}
-    given = arguments(*sizes.values())
-    rows = [_row(given, loops, clip, rounds) for clip in (None, 1.0)]
+    loops: dict[str, Recurrence] = {CAREFUL: m2rnn_reference, "in chunks": m2rnn}
+    timed = [(length, None, loops), (length, 1.0, loops)]
     if written_length:
-        short = arguments(**(sizes | {"length": written_length}))
-        rows.append(_row(short, loops | {"loop that writes": written_loop}, None, rounds))
-    return {"threads": torch.get_num_threads(), "torch": torch.__version__, **sizes, "rounds": rounds, "rows": rows}
+        timed.append((written_length, None, loops | {"loop that writes": written_loop}))
+    rows, differences = [], {}
+    for elements, clip, forms in timed:
+        given = arguments(**(sizes | {"length": elements}))
+        place = f"length {elements}, clip {'none' if clip is None else f'{clip:g}'}"
+        cases = {}
+        for name, loop in forms.items():
+            for use, case in _uses(loop, given, clip).items():
+                reference = None if name == CAREFUL else f"{place}: {CAREFUL}{use}"
+                cases[f"{place}: {name}{use}"] = replace(case, reference=reference)
+        rows += compare(cases, limits, rounds)
+        differences[place] = _differences(given, clip)
+    return {"settings": sizes, "rows": rows, "differences": differences}
 
 
-def _row(given: list[Tensor], loops: dict[str, Recurrence], clip: float | None, rounds: int) -> dict[str, Any]:
-    def forward(loop: Recurrence) -> None:
+def _uses(loop: Recurrence, given: list[Tensor], clip: float | None) -> dict[str, Case]:
+    def forward() -> None:
         with torch.no_grad():
             loop(*given, gradient_clip=clip)
 
-    passes = {name: lambda loop=loop: _pass(loop, given, clip) for name, loop in loops.items()}
-    timed = passes | {f"{name}, forward": lambda loop=loop: forward(loop) for name, loop in loops.items()}
-    timings = take_turns(timed, rounds)
-    memory = {name: peak_bytes(call, given) for name, call in passes.items()}
-    cases = {}
-    for name in loops:
-        ratio, low, high = timings.ratio(name, "in chunks")
-        cases[name] = {
-            "seconds": timings.median(name),
-            "forward_seconds": timings.median(f"{name}, forward"),
-            "over_chunks": ratio,
-            "quartiles": [low, high],
-            **timings.spread(name, "in chunks"),
-            "peak_bytes": memory[name],
-            "memory_over_chunks": memory[name] / memory["in chunks"],
-        }
+    q, k, v, weight, forget, _ = given
+    states, columns = q.numel() * v.shape[-1], weight.shape[-1]
+    # of each number of a state: a product with the weight, one for what is written, one and a sum to read it; what is
+    # read and the results; backward the same again, for gradients of twice as many, which are written
+    operations, read, written = states * (2 * columns + 4), sum(each.nbytes for each in (q, k, v, forget)), v.nbytes
+    tokens = {"items": q.shape[0] * q.shape[1], "unit": "tokens"}
     return {
-        "length": given[0].shape[1],
-        "gradient_clip": clip,
-        "cases": cases,
-        "differences": _differences(given, clip),
+        "": Case(lambda: _pass(loop, given, clip), 3 * operations, 3 * read + 2 * written, **tokens, given=given),
+        ", forward": Case(forward, operations, read + written, **tokens),
     }
 
 

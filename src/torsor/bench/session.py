@@ -1,6 +1,6 @@
 """A run of named cases: the machine's limits first, then each case after the other, in one dictionary."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torsor.bench.catalogue import named_cases
@@ -14,6 +14,7 @@ def run_cases(
     rounds: int | None = None,
     quick: bool = False,
     told: Callable[[str, dict[str, Any]], None] | None = None,
+    own: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Measure the limits, then the cases.
 
@@ -22,6 +23,7 @@ def run_cases(
         rounds: turns that each takes; as many as each has by default, 1 where it is quick.
         quick: at sizes that end in a moment and say nothing.
         told: is called with "machine" and with each case's name and content as soon as it is there.
+        own: arguments of the function of the one that is named.
 
     Returns:
         A plain dictionary: the format's number, whether it was quick, the machine, and the content of each case.
@@ -37,6 +39,6 @@ def run_cases(
     hear("machine", limits.to_json())
     contents = {}
     for name, case in cases.items():
-        contents[name] = case.measured(limits, rounds, quick)
+        contents[name] = case.measured(limits, rounds, quick, own)
         hear(name, contents[name])
     return {"format": FORMAT, "quick": quick, "machine": limits.to_json(), "cases": contents}

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import perf_counter, process_time
+from statistics import median
+from time import process_time
 from typing import Any, final
 
-import torch
 from torch import Tensor, nn
 
-from torsor.experiments.listening import tell
+from torsor.bench.harness import Case, compare
+from torsor.bench.jobs import streaming_tracking
+from torsor.bench.limits import Limits
 from torsor.groups import SpecialOrthogonal, named
 from torsor.layers import MatrixHeads
 from torsor.models import GRU, LSTM, M2RNN, GroupRNN, RotRNN
@@ -36,17 +38,18 @@ class _AlwaysRight:
         return logits.scatter(-1, targets.where(targets != IGNORED, 0)[..., None], 1e9), state
 
 
-def measure(words: int = 100, length: int = 2048, rounds: int = 3, group: str = "A5") -> dict[str, Any]:
+def measure(limits: Limits, rounds: int = 3, words: int = 100, length: int = 2048, group: str = "A5") -> dict[str, Any]:
     """Follow words of a group, read from all its elements, by each model in turn.
 
     Args:
+        limits: of this machine.
+        rounds: turns that each model takes.
         words: at least 1.
         length: letters of each.
-        rounds: turns that each model takes.
         group: of the word problem.
 
     Returns:
-        For each model the median seconds and CPU seconds per token, and the time of 100 words of 1,048,576.
+        A row for each model with the CPU seconds of a token, and the minutes of 100 words of 1,048,576 letters.
 
     Raises:
         ValueError: when a number is below 1 or there is no such group.
@@ -62,27 +65,31 @@ def measure(words: int = 100, length: int = 2048, rounds: int = 3, group: str = 
             vocabulary, WIDTH, 1, MatrixHeads(4, 4, 4, 4, 4, 16, 16), classes=classes
         ),
     }
-    models = {name: make().eval() for name, make in kinds.items()}
-    stream = Stream(task, length, words)
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in models}
-    for round_number in range(rounds):
-        for place, (name, model) in enumerate(models.items()):
-            tell("streaming", round_number * len(models) + place, rounds * len(models))
-            started, busy = perf_counter(), process_time()
-            found = evaluate(Chunked(_AlwaysRight(model, stream).read, CHUNK), stream)
-            seconds[name].append((perf_counter() - started, process_time() - busy))
-            if found.joint.hits != words:
-                raise ArithmeticError(f"every word must be read to its end, got {found.joint.hits} of {words}")
-    rows = []
-    for name, taken in seconds.items():
-        wall, busy = (sorted(each)[rounds // 2] / (words * (length + 1)) for each in zip(*taken, strict=True))
-        rows.append(
-            {
-                "model": name,
-                "seconds_per_token": wall,
-                "cpu_seconds_per_token": busy,
-                "minutes": wall * WANTED / 60,
-                "cpu_minutes": busy * WANTED / 60,
-            }
-        )
-    return {"words": words, "length": length, "rounds": rounds, "threads": torch.get_num_threads(), "rows": rows}
+    job, stream = streaming_tracking(words, length, WIDTH, CHUNK, group), Stream(task, length, words)
+    busy: dict[str, list[float]] = {name: [] for name in kinds}
+    cases = {}
+    for name, make in kinds.items():
+        call = _reading(make().eval(), stream, busy[name])
+        # tokens, answers and logits are of all; the operations were counted of the LSTM
+        cases[name] = Case(call, job.operations if name == "LSTM" else 0, job.moved, items=job.tokens, unit="tokens")
+    rows = compare(cases, limits, rounds)
+    for row in rows:
+        seconds = median(busy[row["case"]][1:]) / job.tokens  # without the warm-up
+        row |= {"minutes": row["seconds"] / job.tokens * WANTED / 60}
+        row |= {"cpu_seconds": seconds, "cpu_minutes": seconds * WANTED / 60}
+    settings = {"words": words, "length": length, "group": group, "width": WIDTH}
+    settings |= {"CPU seconds": "of a token", "minutes": "of 100 words of 1,048,576 letters"}
+    return {"settings": settings, "rows": rows}
+
+
+def _reading(model: nn.Module, stream: Stream, busy: list[float]) -> Callable[[], None]:
+    """A call that reads all words to their end, and adds its CPU seconds."""
+
+    def call() -> None:
+        started = process_time()
+        found = evaluate(Chunked(_AlwaysRight(model, stream).read, CHUNK), stream)
+        busy.append(process_time() - started)
+        if found.joint.hits != stream.words:
+            raise ArithmeticError(f"every word must be read to its end, got {found.joint.hits} of {stream.words}")
+
+    return call

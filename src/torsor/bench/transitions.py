@@ -1,19 +1,25 @@
 """What each transition costs: to build its map once in a forward pass, and to apply it to tokens at every step."""
 
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torsor.bench.clock import take_turns
+from torsor.bench.harness import Case, compare, growths
+from torsor.bench.limits import Limits
+from torsor.maps import Dense, Diagonal, LinearMap, ScaledRotation
 from torsor.maps import Householder as Reflections
-from torsor.maps import LinearMap
 from torsor.training.memory import keep_freed_memory
 from torsor.transitions import BlockConformal, BlockDecay, Cayley, Exponential, Free, Householder, Transition
 
 BASELINE = "conformal, 2 groups"
+REFLECTIONS, ONE_BY_ONE = "dim reflections", "apply one by one"
 STEPS = 8
+PASS = f"{STEPS} steps"
+GROWING = ("build", PASS, ONE_BY_ONE)
 
 Build = Callable[[], LinearMap]
 
@@ -46,19 +52,21 @@ def one_by_one(x: Tensor, vectors: Tensor) -> Tensor:
     return x
 
 
-def measure(dims: tuple[int, ...] = (64, 256, 512), tokens: int = 4096, rounds: int = 12) -> dict[str, Any]:
+def measure(
+    limits: Limits, rounds: int = 12, dims: tuple[int, ...] = (32, 64, 128, 256, 512), tokens: int = 4096
+) -> dict[str, Any]:
     """Time building and applying every transition: each alone, and a whole pass with its gradient.
 
     Args:
+        limits: of this machine.
+        rounds: of the turns that the cases take.
         dims: widths of the state, positive multiples of 8.
         tokens: how many states one application carries.
-        rounds: of the turns that the cases take.
 
     Returns:
-        A plain dictionary: for each width and transition the median seconds to build the map, to build it
-        and take the gradient through that, to apply it once, and of a pass of 8 steps (build, apply, take
-        the gradient of parameters and state); and that pass over the conformal map's in the same round,
-        with quartiles.
+        For each width and transition a row to build the map, to build it and take the gradient through that, to
+        apply it once, and of a pass of 8 steps (build, apply, take the gradient of parameters and state); each beside
+        the conformal map's; and how building and that pass grow with the width.
 
     Raises:
         ValueError: when a width is not a positive multiple of 8, or a count is below 1.
@@ -66,39 +74,41 @@ def measure(dims: tuple[int, ...] = (64, 256, 512), tokens: int = 4096, rounds: 
     for dim in dims:
         if dim < 8 or dim % 8:
             raise ValueError(f"dims must be positive multiples of 8, got {dim}")
-    if tokens < 1 or rounds < 1:
-        raise ValueError(f"tokens and rounds must be at least 1, got {tokens} and {rounds}")
+    if tokens < 1:
+        raise ValueError(f"tokens must be at least 1, got {tokens}")
     keep_freed_memory()
-    rows = [row for dim in dims for row in _rows(dim, tokens, rounds)]
-    return {"threads": torch.get_num_threads(), "torch": torch.__version__, "tokens": tokens, "rows": rows}
+    rows, seconds = [], defaultdict[str, dict[int, float]](dict)
+    for dim in dims:
+        found = compare({f"dim {dim}, {name}": case for name, case in _cases(dim, tokens).items()}, limits, rounds)
+        rows += found
+        for row in found:
+            seconds[row["case"].removeprefix(f"dim {dim}, ")][dim] = row["seconds"]
+    grow = [each for name, costs in seconds.items() if name.endswith(GROWING) for each in growths(name, "dim", costs)]
+    return {"settings": {"tokens": tokens}, "rows": rows, "growth": grow}
 
 
-def _rows(dim: int, tokens: int, rounds: int) -> list[dict[str, Any]]:
+def _cases(dim: int, tokens: int) -> dict[str, Case]:
+    state = torch.randn(tokens, dim, requires_grad=True)
     builders: dict[str, tuple[Build, list[Tensor]]] = {
         name: (transition, list(transition.parameters())) for name, transition in transitions(dim).items()
     }
-    for count in (dim // 8, dim):
-        builders[f"as {count} reflections, jointly"] = reflections(dim, count)
-    state = torch.randn(tokens, dim, requires_grad=True)
-    uses: dict[str, Callable[[], object]] = {}
+    for name, count in {"dim / 8 reflections": dim // 8, REFLECTIONS: dim}.items():
+        builders[name] = reflections(dim, count)
+    cases = {}
     for name, (build, parameters) in builders.items():
-        uses |= {f"{name}: {use}": call for use, call in _uses(build, parameters, state).items()}
-    timings = take_turns(uses, rounds)
-    rows = []
-    for name in builders:
-        ratio, low, high = timings.ratio(f"{name}: pass", f"{BASELINE}: pass")
-        seconds = {use: timings.median(f"{name}: {use}") for use in ("build", "build_gradient", "apply", "pass")}
-        row = {"dim": dim, "transition": name, **seconds, "over_conformal": ratio, "quartiles": [low, high]}
-        rows.append(row | timings.spread(f"{name}: pass", f"{BASELINE}: pass"))
-    with torch.no_grad():
-        vectors = torch.randn(dim, dim)
-        slow = take_turns({"": lambda: one_by_one(state, vectors)}, min(rounds, 3)).median("")
-    return [*rows, {"dim": dim, "transition": f"as {dim} reflections, one by one", "apply": slow}]
+        for use, case in _uses(build, parameters, state).items():
+            reference = None if name == BASELINE else f"dim {dim}, {BASELINE}: {use}"
+            cases[f"{name}: {use}"] = replace(case, reference=reference)
+    vectors = builders[REFLECTIONS][1][0]
+    one = torch.no_grad()(lambda: one_by_one(state, vectors))
+    cases[f"{REFLECTIONS}: {ONE_BY_ONE}"] = Case(one, reference=f"dim {dim}, {REFLECTIONS}: apply")
+    return cases
 
 
-def _uses(build: Build, parameters: list[Tensor], state: Tensor) -> dict[str, Callable[[], object]]:
+def _uses(build: Build, parameters: list[Tensor], state: Tensor) -> dict[str, Case]:
     carry = build()
     some = torch.randn(1, carry.dim)  # one state needs the whole map
+    applied = operations(carry) * len(state)
 
     def pass_through() -> None:
         built, x = build(), state
@@ -106,12 +116,30 @@ def _uses(build: Build, parameters: list[Tensor], state: Tensor) -> dict[str, Ca
             x = built(x)
         _gradient(x, [state, *parameters])
 
+    # In a loop a block stands between two steps. So no power of the map takes their place, and each step reads a
+    # state and writes one; on the way back it reads that and the cotangent, writes one, and has two such products.
+    given = [state, *parameters]
     return {
-        "build": build,
-        "build_gradient": lambda: _gradient(build()(some), parameters),
-        "apply": lambda: carry(state),
-        "pass": pass_through,
+        "build": Case(build),
+        "build and gradient": Case(lambda: _gradient(build()(some), parameters)),
+        "apply": Case(lambda: carry(state), applied, 2 * state.nbytes),
+        PASS: Case(pass_through, 3 * STEPS * applied, 5 * STEPS * state.nbytes, given=given),
     }
+
+
+def operations(carry: LinearMap) -> int:
+    """What carrying one state takes at least: two for each multiply-add, six for each product of complex numbers."""
+    match carry:
+        case Diagonal():
+            return carry.dim
+        case ScaledRotation():
+            return 3 * carry.dim
+        case Reflections():  # of many, the whole matrix is the cheaper
+            return min(4 * carry.vectors.shape[-2] * carry.dim, 2 * carry.dim**2)
+        case Dense():
+            return 2 * carry.dim**2 // carry.groups
+        case _:
+            return 0
 
 
 def _gradient(output: Tensor, inputs: list[Tensor]) -> None:

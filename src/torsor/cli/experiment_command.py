@@ -55,18 +55,20 @@ def options_command(
 
     Args:
         summary: the first line of its help.
-        own: options, and a function whose docstring says what they are.
+        own: options, which go before those of one name; and a function whose docstring says what they are.
         common: more options, and what they are; a function's keyword arguments.
         do: what happens, given the options that were typed.
     """
-
-    def command(**given: Any) -> None:
-        do(given)
-
     options, described = own
+    named = {each.name: each for each in options}
     shared = [each for each in inspect.signature(common).parameters.values() if each.kind is each.KEYWORD_ONLY]
-    command.__signature__ = inspect.Signature([*options, *shared])  # pyright: ignore[reportFunctionMemberAccess]
-    command.__doc__ = f"{summary}\n\nArgs:{_args_of(described)}{_args_of(common)}"
+    signature = inspect.Signature([*named.values(), *(each for each in shared if each.name not in named)])
+
+    def command(*words: Any, **given: Any) -> None:
+        do(signature.bind(*words, **given).arguments)
+
+    command.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    command.__doc__ = f"{summary}\n\nArgs:{_args_of(common)}{_args_of(described)}"
     return command
 
 
