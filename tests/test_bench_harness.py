@@ -275,7 +275,7 @@ def all_cases(tmp_path_factory):
 
 def test_every_case_runs_and_all_of_it_is_one_json(all_cases, capsys):
     printed, content, folder = all_cases
-    assert (content["format"], content["quick"], content["machine"]["threads"]) == (1, True, 1)
+    assert (content["format"], content["quick"], content["machine"]["threads"]) == (2, True, 1)
     assert list(content["cases"]) == list(CASES)
     for words in ("spread hides it", "exponent", *CASES):
         assert words in printed

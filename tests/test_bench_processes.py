@@ -29,9 +29,33 @@ def test_an_update_is_that_of_training():
     assert first.loss == pytest.approx(math.log(60), rel=0.2)  # the 60 elements of A5, none known yet
 
 
-def test_a_process_that_ends_is_told_by_its_last_line():
-    with pytest.raises(RuntimeError, match=r"a process that trains ended: ValueError: .*width.* got 7"):
+def test_a_process_that_ends_is_told_by_its_own_words():
+    with pytest.raises(RuntimeError, match=r"process 0 .* ended with status 1: ValueError: .*width.* got 7"):
         SharedUpdates(Sizes(7, 2, 3, 2), processes=1, threads=1, compiled=False).__enter__()
+
+
+def test_one_of_two_that_is_killed_before_they_have_joined_is_told_and_the_other_ended(monkeypatch):
+    together, started = SharedUpdates(SMALL, processes=2, threads=1, compiled=False), []
+    start = SharedUpdates._start
+
+    def start_and_kill(self, number, environment):
+        start(self, number, environment)
+        started.append(self._processes[-1])
+        if number:
+            started[-1].kill()
+
+    monkeypatch.setattr(SharedUpdates, "_start", start_and_kill)
+    with pytest.raises(RuntimeError, match=r"process 1 of those that train together ended with status -9$"):
+        together.__enter__()
+    assert all(process.returncode == -9 for process in started)
+
+
+def test_three_threads_and_a_batch_of_two_are_one_process():
+    torch.set_num_threads(3)
+    content = measure(LIMITS, 1, widths=(8,), batch=2, length=3, steps=2, compiled=(False,))
+    torch.set_num_threads(1)
+    assert [row["case"] for row in content["rows"]] == ["width 8, 1 process of 3 threads"]
+    assert "not measured" not in content["settings"]
 
 
 def test_without_the_engine_one_process_is_timed_and_this_is_said(monkeypatch, capsys):

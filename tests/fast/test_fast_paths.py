@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.library import opcheck
 
 from conftest import TOLERANCE
 from torsor.layers import Attention, ValueGate
@@ -103,6 +104,17 @@ def test_feedforward_on_two_threads_equals_one():
     alone = feedforward(x, residual, up, down)
     torch.set_num_threads(2)
     torch.testing.assert_close(feedforward(x, residual, up, down), alone)
+
+
+@pytest.mark.parametrize("tokens", [1, TOKENS_AT_A_TIME + 1])
+def test_for_a_compiler_feedforward_is_one_operation_with_the_same_gradient(tokens):
+    x, residual = torch.randn(2, tokens, 4, requires_grad=True)
+    up, down = torch.randn(6, 4, requires_grad=True), torch.randn(4, 6, requires_grad=True)
+    opcheck(torch.ops.torsor.feedforward, (x.detach().requires_grad_(), residual.detach().requires_grad_(), up, down))
+    operation = torch.ops.torsor.feedforward
+    _compare(
+        lambda *each: operation(*each)[0], feedforward_reference, (x, residual, up, down), TOLERANCE[torch.float64]
+    )
 
 
 def test_the_fast_paths_pass_gradcheck():

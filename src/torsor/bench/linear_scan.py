@@ -85,7 +85,7 @@ def measure(
         length: tokens of each.
         heads: of the state; the dense loops have a matrix for each.
         head_dim: coordinates of a head, even.
-        lengths: of one sequence each, at which the scan is timed; in one turn all read equally many tokens.
+        lengths: of one sequence each, at which the scan is timed; in one turn all read about equally many tokens.
 
     Returns:
         A row for every case with one map of all tokens and with a map for each, and the bytes that it keeps for the

@@ -1,7 +1,8 @@
-"""The looped transformer's training update by one process of many threads, or many of one; compiled or not."""
+"""The looped transformer's training update by one process of all threads, or by many of few; compiled or not."""
 
 from contextlib import ExitStack
 from importlib.util import find_spec
+from math import gcd
 from typing import Any
 
 import torch
@@ -24,13 +25,13 @@ def measure(
     """Time an update of ``torsor train``: batch, forward, backward, gradients summed, clip, AdamW, record.
 
     Every form runs in processes of its own, which wait while another takes its turn. Where lightning-fabric is
-    missing, or PyTorch has a single thread, only one process is timed.
+    missing, or no number of processes divides PyTorch's threads and the batch, only one process is timed.
 
     Args:
         limits: of this machine; its threads are those that each form has altogether.
         rounds: turns that the forms take.
         widths: of the 1/1/1 model, multiples of 8.
-        batch: sequences, a multiple of the threads.
+        batch: sequences.
         length: tokens of each, at least 2.
         steps: loops.
         compiled: whether blocks are compiled: one form each.
@@ -42,13 +43,14 @@ def measure(
         RuntimeError: when a process ends.
     """
     threads = torch.get_num_threads()
-    many = threads > 1 and find_spec("lightning_fabric") is not None
+    most = gcd(threads, batch)  # each takes as many threads as the others, and as many sequences
+    many = most > 1 and find_spec("lightning_fabric") is not None
     rows = []
     for width in widths:
         sizes, cases, first = Sizes(width, batch, length, steps), {}, None
         operations = useful_flops(word_model(width), batch, length, steps)
         with ExitStack() as stack:
-            for processes in (1, threads) if many else (1,):
+            for processes in (1, most) if many else (1,):
                 for blocks in compiled:
                     name = f"width {width}, {_form(processes, threads // processes, blocks)}"
                     form = stack.enter_context(SharedUpdates(sizes, processes, threads // processes, blocks))
@@ -56,7 +58,7 @@ def measure(
                     first = first or name
             rows += compare(cases, limits, rounds)
     settings: dict[str, Any] = {"batch": batch, "length": length, "loops": steps}
-    if threads > 1 and not many:
+    if most > 1 and not many:
         settings["not measured"] = "several processes, which need lightning-fabric: pip install 'torsor[dist]'"
     return {"settings": settings, "rows": rows}
 

@@ -87,9 +87,10 @@ def measure(
         raise ValueError(f"written_length must not be negative, got {written_length}")
     keep_freed_memory()
     loops: dict[str, Recurrence] = {CAREFUL: m2rnn_reference, "in chunks": m2rnn}
-    timed = [(length, None, loops), (length, 1.0, loops)]
-    if written_length:
-        timed.append((written_length, None, loops | {"loop that writes": written_loop}))
+    written = loops | {"loop that writes": written_loop}
+    timed = [(length, None, written if written_length == length else loops), (length, 1.0, loops)]
+    if written_length not in {0, length}:
+        timed.append((written_length, None, written))
     rows, differences = [], {}
     for elements, clip, forms in timed:
         given = arguments(**(sizes | {"length": elements}))
@@ -111,7 +112,7 @@ def _uses(loop: Recurrence, given: list[Tensor], clip: float | None) -> dict[str
 
     q, k, v, weight, forget, _ = given
     states, columns = q.numel() * v.shape[-1], weight.shape[-1]
-    # of each number of a state: a product with the weight, one for what is written, one and a sum to read it; what is
+    # of each number of a state: a product with the weight, a multiply-add for what is written, one to read it; what is
     # read and the results; backward the same again, for gradients of twice as many, which are written
     operations, read, written = states * (2 * columns + 4), sum(each.nbytes for each in (q, k, v, forget)), v.nbytes
     tokens = {"items": q.shape[0] * q.shape[1], "unit": "tokens"}

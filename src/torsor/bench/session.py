@@ -6,7 +6,7 @@ from typing import Any
 from torsor.bench.catalogue import named_cases
 from torsor.bench.limits import measure_limits
 
-FORMAT = 1
+FORMAT = 2
 
 
 def run_cases(

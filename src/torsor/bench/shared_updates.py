@@ -6,8 +6,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
+from queue import Queue
+from threading import Thread
 from types import TracebackType
 from typing import Any, final
 
@@ -61,58 +63,75 @@ class SharedUpdates:
         compiled: whether they compile the model's blocks.
 
     Raises:
-        RuntimeError: when one of them ends, with the last line that it printed.
+        RuntimeError: from ``with`` and from a call, as soon as one of them has ended.
     """
 
     def __init__(self, sizes: Sizes, processes: int, threads: int, compiled: bool) -> None:
         self._given = json.dumps({"sizes": asdict(sizes), "threads": threads, "compiled": compiled})
         self._count = processes
         self._processes: list[subprocess.Popen[str]] = []
+        self._listening: list[Thread] = []
+        self._heard: Queue[tuple[int, str | None]] = Queue()  # the number of a process and a line, None for its end
+        self._errors: dict[int, str] = {}
 
     def __enter__(self) -> "SharedUpdates":
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(self._count)}
-        for number in range(self._count):
-            own = {"RANK": str(number), "LOCAL_RANK": str(number), "TORCHELASTIC_RUN_ID": "bench"}
-            self._processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", __name__, self._given],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    env=os.environ | shared | own,
-                )
-            )
         try:
+            for number in range(self._count):
+                own = {"RANK": str(number), "LOCAL_RANK": str(number), "TORCHELASTIC_RUN_ID": "bench"}
+                self._start(number, os.environ | shared | own)
             self()
         except BaseException:
             self.__exit__(None, None, None)
             raise
         return self
 
+    def _start(self, number: int, environment: dict[str, str]) -> None:
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, self._given],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        self._processes.append(process)
+
+        def hear() -> None:
+            for line in process.stdout or ():
+                self._heard.put((number, line.strip()))
+            self._heard.put((number, None))
+
+        self._listening.append(Thread(target=hear, daemon=True))
+        self._listening[-1].start()
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for process in self._processes:
             process.kill()
-        for process in self._processes:
-            process.communicate()
+        for process, listening in zip(self._processes, self._listening, strict=True):
+            with process, suppress(BrokenPipeError):  # which waits for it and closes its pipes
+                listening.join()
         self._processes.clear()
 
     def __call__(self) -> None:
         for process in self._processes:
-            if process.stdin is not None and process.poll() is None:
-                process.stdin.write("\n")
-                process.stdin.flush()
-        for process in self._processes:
-            printed = "it said nothing"
-            for line in process.stdout or ():
-                printed = line.strip() or printed
-                if printed == _MADE:
-                    break
-            else:
-                raise RuntimeError(f"a process that trains ended: {printed}")
+            if process.stdin is not None:
+                with suppress(BrokenPipeError):  # one that has ended is told below
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+        waiting = self._count
+        while waiting:
+            number, line = self._heard.get()
+            if line is None:
+                code = self._processes[number].wait()
+                said = f": {self._errors[number]}" if number in self._errors else ""
+                raise RuntimeError(f"process {number} of those that train together ended with status {code}{said}")
+            if "Error: " in line:
+                self._errors[number] = line
+            waiting -= line == _MADE
 
 
 def updates(sizes: Sizes, compiled: bool, engine: Engine | None = None) -> Iterator[Record]:

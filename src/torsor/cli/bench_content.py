@@ -85,7 +85,7 @@ def _harness_cells(row: dict[str, Any]) -> dict[str, str]:
     cells["interval"] = f"{_time(low)} to {_time(high)}" if low < high else ""  # of a single round
     for limit in ("peak", "bandwidth"):
         cells[f"of {limit}"] = f"{rest.pop(f'share_of_{limit}'):.3f}" if f"share_of_{limit}" in rest else ""
-    cells["per second"] = f"{rest.pop('per_second'):,.0f} {rest.pop('unit')}" if "per_second" in rest else ""
+    cells["per second"] = f"{_count(rest.pop('per_second'))} {rest.pop('unit')}" if "per_second" in rest else ""
     compared = "reference" in rest
     cells["times as fast"] = ratio_words(rest.pop("times_as_fast"), rest.pop("ratio_interval")) if compared else ""
     cells["peak"] = _cell("bytes", rest.pop("peak_bytes")) if "peak_bytes" in rest else ""
@@ -127,6 +127,10 @@ def _cell(head: str, value: Any) -> str:
     if head.endswith("bytes"):
         return f"{value / 1e6:.2f} MB"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def _time(seconds: float) -> str:

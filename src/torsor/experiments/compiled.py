@@ -34,10 +34,6 @@ class CompiledBlocks:
         # The rotation of queries and keys is complex: it is left as it is between the kernels around it.
         warnings.filterwarnings("ignore", message="Torchinductor does not support code generation for complex")
         for block in blocks:
-            # on a CPU its time is that of its products, which it takes in pieces that fit the cache
-            if block.feedforward.up.weight.device.type == "cpu":
-                as_it_is: Any = torch.compiler.disable(block.feedforward.forward)
-                block.feedforward.forward = as_it_is
             block.compile(backend=backend)
         self.blocks: int = len(blocks)
         self.limit: int = torch._dynamo.config.recompile_limit
