@@ -16,7 +16,8 @@ HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 PIECE = 300  # seconds of one call: what is lost when it is killed
 MEMORY = 1024  # MiB: 280 of the program itself and of torch, and far more than twice the largest input
-LINE = re.compile(r"^(\w+) +([\d.]+) s of CPU .* (sound|CRASHED)$", re.MULTILINE)
+INTERRUPTED = 72  # libFuzzer's status when a signal asks it to end
+LINE = re.compile(r"^(\w+) +([\d.]+) s of CPU .* (sound|ended early|CRASHED)$", re.MULTILINE)
 
 
 def spent(log: Path) -> dict[str, float]:
@@ -52,11 +53,13 @@ def fuzz(name: str, seconds: float, findings: Path) -> tuple[str, bool]:
     )
     runs = re.findall(r"stat::number_of_executed_units: (\d+)", done.stderr)
     peak = re.findall(r"stat::peak_rss_mb: +(\d+)", done.stderr)
-    sound = done.returncode == 0
+    ended_early = done.returncode == INTERRUPTED
+    sound = done.returncode == 0 or ended_early
     if not sound:
         (findings / f"{name}.stderr").write_text(done.stderr, encoding="utf-8")
+    word = "ended early" if ended_early else "sound" if sound else "CRASHED"
     told = f"{name:20} {cpu() - before:8.1f} s of CPU  {runs[-1] if runs else '?':>9} inputs  "
-    return told + f"{peak[-1] if peak else '?':>5} MiB at most  {'sound' if sound else 'CRASHED'}", sound
+    return told + f"{peak[-1] if peak else '?':>5} MiB at most  {word}", sound
 
 
 def main(minutes: float, log: Path, findings: Path) -> None:
