@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -12,6 +13,12 @@ from torsor.bench.shared_updates import SharedUpdates, Sizes, updates
 from torsor.cli.bench_content import print_case
 
 SMALL = Sizes(width=8, batch=2, length=3, steps=2)
+
+
+@pytest.fixture
+def none_started(monkeypatch):
+    """Forms are counted and no process is started."""
+    monkeypatch.setattr("torsor.bench.looped_processes.SharedUpdates", lambda *_: nullcontext(lambda: None))
 
 
 def test_one_process_of_two_threads_and_two_of_one_are_timed(capsys):
@@ -50,15 +57,25 @@ def test_one_of_two_that_is_killed_before_they_have_joined_is_told_and_the_other
     assert all(process.returncode == -9 for process in started)
 
 
-def test_three_threads_and_a_batch_of_two_are_one_process():
-    torch.set_num_threads(3)
-    content = measure(LIMITS, 1, widths=(8,), batch=2, length=3, steps=2, compiled=(False,))
+@pytest.mark.parametrize(
+    ("threads", "batch", "forms"),
+    [
+        (1, 2, ["1 process of 1 thread"]),
+        (3, 2, ["1 process of 3 threads"]),
+        (4, 2, ["1 process of 4 threads", "2 processes of 2 threads"]),
+        (6, 64, ["1 process of 6 threads", "2 processes of 3 threads"]),
+    ],
+)
+def test_as_many_processes_as_divide_threads_and_batch(none_started, threads, batch, forms):
+    torch.set_num_threads(threads)
+    content = measure(LIMITS, 1, widths=(8,), batch=batch, length=3, steps=2, compiled=(False, True))
     torch.set_num_threads(1)
-    assert [row["case"] for row in content["rows"]] == ["width 8, 1 process of 3 threads"]
+    cases = [f"width 8, {form}{compiled}" for form in forms for compiled in ("", ", compiled")]
+    assert [row["case"] for row in content["rows"]] == cases
     assert "not measured" not in content["settings"]
 
 
-def test_without_the_engine_one_process_is_timed_and_this_is_said(monkeypatch, capsys):
+def test_without_the_engine_one_process_is_timed_and_this_is_said(none_started, monkeypatch, capsys):
     monkeypatch.setattr("torsor.bench.looped_processes.find_spec", lambda _: None)
     torch.set_num_threads(2)
     content = measure(LIMITS, 1, widths=(8,), batch=2, length=3, steps=2, compiled=(False,))
