@@ -1,10 +1,12 @@
 """Checkpoints: plain files, checked before they are loaded, and whole whatever instant a crash comes at."""
 
+import gc
 import json
 import os
 import resource
 import shutil
 import stat
+import tracemalloc
 from functools import cache, partial
 from itertools import count, islice
 from pathlib import Path
@@ -19,6 +21,7 @@ from damage import flip, truncate
 from refusal import refused
 from tiny_training import Echo, complete, equal, model, open_run, plan, snapshot, state, tensors
 from torsor.training import RunFolderError, SingleProcess, load_weights, read_run, train
+from torsor.training.engine import read_tensors, write_tensors
 
 BESIDE = {".lock", "run.json", "metrics.jsonl", "timing.jsonl"}
 FILES = ["model.safetensors", "training.safetensors", "state.json"]
@@ -70,6 +73,38 @@ def test_a_checkpoint_holds_safetensors_and_json_and_nothing_else(saved):
     content = json.loads((saved / "checkpoint" / "state.json").read_bytes())
     assert content["update"] == 2
     assert content["logs"]["metrics.jsonl"] == (saved / "metrics.jsonl").stat().st_size
+
+
+@pytest.mark.parametrize("largest", [2**26, 0], ids=["whole", "mapped"])
+def test_tensors_of_every_kind_are_read_as_they_were_written_whole_or_mapped(tmp_path, monkeypatch, largest):
+    monkeypatch.setattr("torsor.training.engine.READ_WHOLE", largest)
+    written = {
+        "one": torch.tensor(1.5, dtype=torch.float32),
+        "none": torch.zeros(0, 3),
+        "half": torch.randn(5, dtype=torch.bfloat16),
+        "complex": torch.randn(3, dtype=torch.complex64),
+        "step": torch.tensor(2**40),
+    }
+    write_tensors(written, tmp_path / "t.safetensors")
+    read = read_tensors(tmp_path / "t.safetensors")
+    assert read.keys() == written.keys()
+    for name, tensor in written.items():
+        assert read[name].dtype == tensor.dtype
+        assert torch.equal(read[name], tensor)
+    read["step"] += 1  # what is read may be written to
+
+
+def test_reading_a_checkpoint_again_and_again_keeps_nothing(tmp_path):
+    write_tensors({f"{n}": torch.randn(300 + n) for n in range(50)}, tmp_path / "t.safetensors")
+    read_tensors(tmp_path / "t.safetensors")
+    gc.collect()
+    tracemalloc.start()
+    for _ in range(40):
+        read_tensors(tmp_path / "t.safetensors")
+    gc.collect()
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 40 * 50 * 10  # mapped, it is 57 bytes a tensor
 
 
 def test_files_of_a_checkpoint_can_be_read_by_whom_the_user_allows(saved):

@@ -9,7 +9,7 @@ from typing import final
 import torch
 from jaxtyping import Float
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -190,7 +190,23 @@ class SingleProcess(Engine):
         write_tensors(tensors, path)
 
     def load(self, path: Path) -> dict[str, Tensor]:
-        return load_file(path)
+        return read_tensors(path)
+
+
+READ_WHOLE = 2**26  # bytes
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a safetensors file.
+
+    One of up to 64 MiB is read whole: what maps a file into memory keeps some 57 bytes of each of its tensors until the
+    process ends, which adds up where small runs are resumed for hours. A larger one would be held twice.
+
+    Raises:
+        OSError: when the file cannot be read.
+        SafetensorError: when it is no safetensors file.
+    """
+    return load(path.read_bytes()) if path.stat().st_size <= READ_WHOLE else load_file(path)
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -8,11 +8,10 @@ from typing import Any, final
 import torch
 from jaxtyping import Float
 from lightning_fabric import Fabric
-from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
 from torch.optim import Optimizer
 
-from torsor.training.engine import Engine, write_tensors
+from torsor.training.engine import Engine, read_tensors, write_tensors
 from torsor.training.layout import Layout
 from torsor.training.shards import Piece
 
@@ -184,4 +183,4 @@ class ManyProcesses(Engine):
         write_tensors(tensors, path)
 
     def load(self, path: Path) -> dict[str, Tensor]:
-        return load_file(path)
+        return read_tensors(path)
