@@ -334,6 +334,19 @@ def test_a_quick_start_tells_its_time_and_no_limit_that_it_has_not_measured(monk
     assert capsys.readouterr().out.endswith(": matrix peak 90 GFLOP/s, bandwidth 20.0 GB/s\n")
 
 
+@pytest.mark.parametrize("command", ["all", "start", "profile looped"])
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path, monkeypatch, capsys, command):
+    def measured(*_):
+        raise AssertionError("something was measured")
+
+    monkeypatch.setattr("torsor.bench.session.measure_limits", measured)
+    monkeypatch.setattr("torsor.bench.profile_of_job.table_of", measured)
+    for place in (tmp_path, tmp_path / "no" / "found.json"):
+        assert run(f"bench {command} --threads 1 --out {place}") == 2
+        assert capsys.readouterr().err.startswith(f"torsor: cannot write {place}: ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_a_name_the_cases_are_listed(capsys):
     assert run("bench") == 0
     out = capsys.readouterr().out

@@ -1,7 +1,10 @@
 """What a bench has found, in a file that is there as a whole or not at all."""
 
+import errno
 import math
+import os
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from torsor.training.durable import disk_errors, replace_json
@@ -16,6 +19,19 @@ def plain(content: Any) -> Any:
     if isinstance(content, float) and not math.isfinite(content):
         return str(content)
     return content
+
+
+def require_place(path: Path) -> None:
+    """See that a file can be put there, before anything is measured for it.
+
+    Raises:
+        ValueError: when it cannot.
+    """
+    with disk_errors(f"write {path}"):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with TemporaryFile(dir=path.parent):
+            pass
 
 
 def write_content(path: Path, content: dict[str, Any]) -> None:

@@ -83,12 +83,13 @@ def profile(
 
     set_threads(threads)
     from torsor.bench.profile_of_job import table_of
+    from torsor.bench.written import require_place, write_text
 
+    if out is not None:
+        require_place(out)
     text = table_of(job, calls, rows)
     print(text)
     if out is not None:
-        from torsor.bench.written import write_text
-
         write_text(out, text)
 
 
@@ -121,6 +122,10 @@ def _run(
 
     set_threads(threads)
     from torsor.bench.session import run_cases
+    from torsor.bench.written import require_place
+
+    if out is not None:
+        require_place(out)
 
     def tell(name: str, content: dict[str, Any]) -> None:
         if as_json:
