@@ -115,6 +115,7 @@ class SharedUpdates:
             with process, suppress(BrokenPipeError):  # which waits for it and closes its pipes
                 listening.join()
         self._processes.clear()
+        self._listening.clear()
 
     def __call__(self) -> None:
         for process in self._processes:
@@ -135,7 +136,13 @@ class SharedUpdates:
 
 
 def updates(sizes: Sizes, compiled: bool, engine: Engine | None = None) -> Iterator[Record]:
-    """The updates of a looped model on words of A5: see ``torsor.training.train``."""
+    """The updates of a looped model on words of A5: see ``torsor.training.train``.
+
+    Args:
+        sizes: of each.
+        compiled: whether the model's blocks are compiled.
+        engine: the machine; a single process by default.
+    """
     torch.manual_seed(0)
     model = word_model(sizes.width)
     if compiled:
