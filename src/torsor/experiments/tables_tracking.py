@@ -7,7 +7,7 @@ from torsor.experiments.tracking_readings import ProvenAndRight
 
 _COLUMNS = ("every length", "128", "256", "512", "held-out pairs", "65,536 streamed")
 
-_Sizes = Mapping[str, int]
+_Sizes = Mapping[str, float]
 
 # Of codes and group-codes found by trials of seeds 0 and 1; of the others not searched.
 _TRAINED: Mapping[str, tuple[str, _Sizes, _Sizes]] = {
@@ -22,10 +22,11 @@ _TRAINED: Mapping[str, tuple[str, _Sizes, _Sizes]] = {
     "tanh": ("tanh RNN", {"updates": 6000, "batch": 64}, {"updates": 12_000, "batch": 64}),
     "m2rnn": ("M²RNN", {"updates": 3000, "batch": 64}, {"updates": 6000, "batch": 64}),
     "group-rnn": ("OSM-RNN on O(12)", {"updates": 3000, "batch": 64}, {"updates": 6000, "batch": 64}),
+    # The traces of 60 rotations of an icosahedron leave a loss of 1.724 nats where every answer is right.
     "rotations": (
         "OSM-RNN on SO(3), moved by its drives",
-        {"updates": 3000, "batch": 64},
-        {"updates": 3000, "batch": 64},
+        {"updates": 3000, "batch": 64, "threshold": 1.85},
+        {"updates": 3000, "batch": 64, "threshold": 1.85},
     ),
     "delta-product": ("DeltaProduct, two maps", {"updates": 2000, "batch": 64}, {"updates": 4000, "batch": 64}),
 }
