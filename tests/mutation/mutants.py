@@ -132,6 +132,13 @@ MUTANTS = (
         ("(unit * product).real, (adjoint * product).imag", "(unit * product).real, (unit * product).imag"),
     ),
     *of(
+        "recurrence/delta_rule.py",
+        "laws/test_delta_rule_laws.py",
+        (".tril(-1)", ".tril(-2)"),
+        ("each_written - each_moved @ state", "each_written + each_moved @ state"),
+        ("row_of <= torch.arange", "row_of < torch.arange"),
+    ),
+    *of(
         "recurrence/m2rnn.py",
         "fast/test_m2rnn.py laws/test_m2rnn_laws.py claims/test_m2rnn.py",
         ("gate * carried + (1 - gate) * proposed", "(1 - gate) * carried + gate * proposed"),

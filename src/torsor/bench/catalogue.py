@@ -122,6 +122,12 @@ def _m2rnn() -> Measure:
     return measure
 
 
+def _delta_rule() -> Measure:
+    from torsor.bench.delta_rule import measure
+
+    return measure
+
+
 def _generation() -> Measure:
     from torsor.bench.generation import measure
 
@@ -216,6 +222,11 @@ CASES: dict[str, Listed] = {
         "the M²RNN recurrence in chunks against loops: time and peak memory",
         _m2rnn,
         {"batch": 1, "length": 8, "heads": 1, "key_dim": 4, "value_dim": 2, "written_length": 4},
+    ),
+    "delta-rule": Listed(
+        "the delta rule in chunks against the loop over its maps",
+        _delta_rule,
+        {"batch": 1, "length": 4, "heads": 1, "maps": 2, "size": 2},
     ),
     "generation": Listed(
         "tokens per second from each cache, by context and depth, against the whole sequence again",

@@ -16,7 +16,8 @@ class ProvenAndRight(Reading):
     scores: ClassVar[tuple[str, ...]] = ("right", "token")
     legend = (
         "every length: 1 for a run that is proven right by closure over all its states, 0 for one that is not; "
-        "elsewhere right: the share of words without an error, token: of all positions; "
+        "elsewhere right: the share of words without an error, token: of all positions; once, twice, 4 times: words of "
+        "that many times the length trained up to, which is 128 letters where a row says nothing else; "
         "held-out pairs: words into which pairs are written that training never has"
     )
 

@@ -9,6 +9,7 @@ from torch.nn.functional import normalize
 
 from torsor.layers.full_precision import full_precision
 from torsor.layers.sequence_layer import LayerState, SequenceLayer, require_part, require_parts
+from torsor.recurrence import delta_rule
 
 
 @final
@@ -102,19 +103,9 @@ class DeltaProductLayer(SequenceLayer):
         (carried,), (zero,) = state, initial
         require_part("state", carried, tuple(zero.shape), zero.dtype)
         query, key, value, beta = self.parts(x, zero.dtype)
-        outputs = []
         with full_precision(x):
-            written = beta[..., None] * value
-            for now in range(x.shape[1]):
-                for each in range(self.maps):
-                    k = key[:, now, :, each]
-                    change = (
-                        written[:, now, :, each] - beta[:, now, :, each, None] * (k[..., None, :] @ carried)[..., 0, :]
-                    )
-                    carried = carried + k[..., None] * change[..., None, :]
-                outputs.append((query[:, now, :, None, :] @ carried)[..., 0, :])
-        mixed = torch.stack(outputs, dim=1).flatten(2).to(x.dtype)
-        return self.out(mixed), (carried,)
+            read, carried = delta_rule(query, key, value, beta, carried)
+        return self.out(read.flatten(2).to(x.dtype)), (carried,)
 
     def parts(
         self, x: Float[Tensor, "batch length width"], dtype: torch.dtype

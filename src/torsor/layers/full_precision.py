@@ -1,4 +1,7 @@
-"""Group arithmetic in float32 or float64, whatever the model around it is cast to."""
+"""Group arithmetic in float32 or float64, whatever the model around it is cast to; the same for LSTMs on a CPU."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -7,6 +10,11 @@ from torch import Tensor
 def full_precision(x: Tensor) -> torch.autocast:
     """A context in which autocast is off on the device of ``x``: half precision would leave the group."""
     return torch.autocast(x.device.type, enabled=False)
+
+
+def lstm_precision(x: Tensor) -> AbstractContextManager[Any]:
+    """A context in which autocast is off on a CPU: without AVX-512, torch has no LSTM in half precision there."""
+    return full_precision(x) if x.device.type == "cpu" else nullcontext()
 
 
 def full_dtype() -> torch.dtype:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from torsor.layers.full_precision import lstm_precision
 from torsor.layers.sequence_layer import LayerState, SequenceLayer, require_part, require_parts
 
 
@@ -54,6 +55,7 @@ class LSTMLayer(SequenceLayer):
         require_parts(state, 2)
         for each, zero in zip(state, initial, strict=True):
             require_part("state", each, tuple(zero.shape), zero.dtype)
-        outputs, (hidden, cell) = self.cell(x, (state[0][None], state[1][None]))
-        # under autocast they come in half precision; between two pieces they have the type of the parameters
-        return outputs, (hidden[0].to(initial[0].dtype), cell[0].to(initial[0].dtype))
+        with lstm_precision(x):
+            outputs, (hidden, cell) = self.cell(x.to(initial[0].dtype), (state[0][None], state[1][None]))
+        # under autocast on a GPU they come in half precision; between two pieces they have the type of the parameters
+        return outputs.to(x.dtype), (hidden[0].to(initial[0].dtype), cell[0].to(initial[0].dtype))

@@ -4,6 +4,7 @@ from typing import final
 
 from torch import Tensor, nn
 
+from torsor.layers.full_precision import lstm_precision
 from torsor.models.one_hot_recurrent import OneHotRecurrent
 
 
@@ -40,4 +41,5 @@ class LSTM(OneHotRecurrent):
         super().__init__(nn.LSTM, 2, vocabulary, hidden, classes, seed)
 
     def _read(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        return self.cell(inputs, state)
+        with lstm_precision(inputs):
+            return self.cell(inputs, state)
