@@ -28,6 +28,8 @@ os.environ["TRITON_INTERPRET"] = "1"
 # One tolerance for each type, relative to the size of what is compared; no switch loosens it.
 TOLERANCE = {torch.float64: FLOAT64.bound, torch.float32: FLOAT32.bound}
 
+SAMPLED = 40
+
 
 @pytest.fixture(autouse=True)
 def strict_numerics():
@@ -37,6 +39,14 @@ def strict_numerics():
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def a_short_sample_of_text():
+    """What every run of texts draws at its end is 300 tokens long, one after the other, every call type-checked here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torsor.experiments.text_sample.TOKENS", SAMPLED)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import torch
 
 import torsor.text
 from torsor.cli import main
+from torsor.experiments import text_sample
 from torsor.experiments.catalogue import EXPERIMENTS, TABLES
 from torsor.experiments.run import load
 from torsor.experiments.run_table import complete, results
@@ -31,7 +32,7 @@ def made(characters: int, seed: int = 0) -> str:
 @pytest.fixture(autouse=True)
 def made_texts(monkeypatch):
     torch.set_default_dtype(torch.float32)
-    texts = {"tiny-shakespeare": (made(4000),), "penn-treebank": (made(1600), made(200, 1), made(200, 2))}
+    texts = {"tiny-shakespeare": (made(1500),), "penn-treebank": (made(800), made(150, 1), made(150, 2))}
     monkeypatch.setattr(torsor.text, "texts_of", texts.__getitem__)
 
 
@@ -72,14 +73,14 @@ def test_a_character_run_records_text_split_hash_and_how_it_was_scored(model, tm
     assert content["text"]["sha256"] in out
     assert content["text"]["symbols"] == 10
     for part in ("validation", "test"):
-        assert content[part]["characters"] == 399
+        assert content[part]["characters"] == 149
         assert f"{content[part]['bits_per_character']:.4f}" in out
     carried = "carried" in content["test"]["protocol"]
     assert carried == (model in {"lstm", "group-rnn", "group-rnn-from-token"})
     drawn = (path / "generated.json").read_bytes()
     sample = json.loads(drawn)
     assert sample["prompt"] == held_out(path)[:32]
-    assert len(sample["text"]) == sample["tokens"] == 300
+    assert len(sample["text"]) == sample["tokens"] == text_sample.TOKENS
     assert set(sample["text"]) <= set(SYMBOLS)
     (path / "generated.json").unlink()
     assert run(f"measure {path}") == 0
@@ -98,7 +99,7 @@ def held_out(path):
 
 def test_another_seed_or_another_model_writes_another_text(tmp_path):
     texts = []
-    for options in ("--seed 0 --updates 4", "--seed 0 --updates 4", "--seed 1 --updates 4", "--seed 0 --updates 3"):
+    for options in ("--seed 0 --updates 4", "--seed 0 --updates 4", "--seed 1 --updates 4", "--seed 0 --updates 12"):
         path = tmp_path / str(len(texts))
         command = f"train subgroups/tiny-shakespeare-recurrent --width 4 --context 8 {options} --batch 4 --warmup 1"
         assert run(f"{command} --threads 1 --out {path}") == 0
@@ -242,7 +243,7 @@ def test_a_text_of_one_s_own_that_cannot_be_used_is_one_line_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--context 400", "context must be less than the 400 characters of the validation text, got 400"),
+        ("--context 150", "context must be less than the 150 characters of the validation text, got 150"),
         ("--width 1", "of at least 2, got 1"),
         ("--width 0 --model lstm", "must be at least 1, got 0"),
         ("--group X", "X"),
