@@ -23,7 +23,7 @@ from torsor.layers import (
     ShortConvolution,
     SwiGLU,
 )
-from torsor.models import M2RNN, Hybrid, LayeredModel
+from torsor.models import LSTM, M2RNN, Hybrid, LayeredModel
 from torsor.training.optimizer import decays
 
 WIDTH = 6
@@ -214,6 +214,17 @@ def test_under_autocast_a_layer_reads_on_from_its_own_state(layer):
         _, state = layer(x)
         outputs, _ = layer(x, state)
     assert outputs.isfinite().all()
+
+
+def test_under_autocast_on_a_cpu_an_lstm_stays_in_float32():
+    layer, model = LSTMLayer(WIDTH).float(), LSTM(7, 5).float()
+    x = torch.randn(2, 5, WIDTH, dtype=torch.float32)
+    alone, state = layer(x), model(TOKENS)[1]
+    with torch.autocast("cpu", torch.bfloat16):
+        cast, cast_state = layer(x), model(TOKENS)[1]
+    assert torch.equal(alone[0], cast[0])
+    for ours, theirs in zip((*alone[1], *state), (*cast[1], *cast_state), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 # Models.
