@@ -43,7 +43,7 @@ def strict_numerics():
 
 @pytest.fixture(autouse=True, scope="session")
 def a_short_sample_of_text():
-    """What every run of texts draws at its end is 300 tokens long, one after the other, every call type-checked here."""
+    """What every run of texts draws at its end is 300 tokens long, each by calls that are type-checked here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torsor.experiments.text_sample.TOKENS", SAMPLED)
         yield
