@@ -1,9 +1,15 @@
 """The scripts in ``benchmarks`` run through; what they measure is not looked at."""
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+import torch
+
+from torsor.cli import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -30,3 +36,17 @@ def test_the_script_for_a_gpu_runs_through_at_a_tiny_size_on_a_cpu(tmp_path):
         assert run["updates"] >= 1
         assert run["share_of_matrix_peak"] > 0
         assert run["evaluation"]
+
+
+def test_letters_that_have_learned_nothing_are_far_from_a_representation(tmp_path, capsys, monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    sizes = "--updates 2 --length 2 --words 4 --stream-length 4 --stream-words 2 --batch 4 --threads 1"
+    with pytest.raises(SystemExit, match="0"):
+        main(f"train tracking/a5 --model rotations {sizes} --out {tmp_path / 'run'}".split())
+    capsys.readouterr()
+    monkeypatch.setattr("sys.argv", ["learned_rotations.py", str(tmp_path / "run")])
+    runpy.run_path(str(ROOT / "benchmarks" / "learned_rotations.py"), run_name="__main__")
+    products, weight, trace = (line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines())
+    assert float(products) > 0.1
+    assert float(weight) < 0.1
+    assert float(trace) > 0.01
