@@ -1,8 +1,9 @@
 """How near the letters of a trained `rotations` tracker come to a representation of its group, in float64.
 
-``python benchmarks/learned_rotations.py RUN`` prints the largest entry of |R(x) R(y) - R(x y)| over all pairs of letters,
-where R(x) = exp(drive of x) is what a letter moves the state by; the largest entry of the weight that the state itself is
-moved by; and for three dimensions how far the trace of a letter is from the nearest of an icosahedron's rotations.
+``python benchmarks/learned_rotations.py RUN`` prints the largest entry of |R(x) R(y) - R(x y)| over all pairs of
+letters, where R(x) = exp(drive of x) is what a letter moves the state by; the largest entry of the state's own weight,
+which moves it whatever the letter; and for three dimensions how far the trace of a letter is from that of the nearest
+of an icosahedron's rotations.
 """
 
 import math
