@@ -12,6 +12,8 @@ import pytest
 import torch
 
 import torsor
+from torsor.experiments.reading import evaluation
+from torsor.training import read_run
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -19,6 +21,8 @@ PAGES = {
     str(page.relative_to(ROOT)): "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
     for page in sorted((ROOT / "docs").rglob("*.md"))
 }
+
+KEPT_RECORDS = sorted(each.parent for each in (ROOT / "docs" / "results" / "records").rglob("run.json"))
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +128,11 @@ def public_names(face: str) -> dict[str, object]:
     """What ``from face import *`` would give."""
     module = importlib.import_module(face)
     return {name: getattr(module, name) for name in module.__all__}
+
+
+@pytest.mark.parametrize("run", KEPT_RECORDS, ids=lambda each: each.name)
+def test_a_run_whose_record_is_kept_is_finished_and_has_its_scores(run):
+    described = read_run(run)
+    assert described.finished
+    assert evaluation(run)
+    assert described.command(run).startswith(f"torsor train {described.experiment} ")
