@@ -17,16 +17,8 @@ INSTALL := $(PIP) -c constraints.txt
 demo: $(VENV)/base
 	$(BIN)/torsor demo
 
-# the rooms whose arguments are arrays: in the others (pages, commands, files) strict static types say as much, and to
-# check every call there took a good part of the suite's time
-TYPED := groups maps recurrence transitions diagnostics layers models tasks training tracking generation interop
-COMMA := ,
-EMPTY :=
-SPACE := $(EMPTY) $(EMPTY)
-
 test: $(VENV)/test
-	$(BIN)/python -m pytest -n 2 --dist worksteal \
-		--jaxtyping-packages=$(subst $(SPACE),$(COMMA),$(addprefix torsor.,$(TYPED))),beartype.beartype
+	$(BIN)/python -m pytest -n 2 --dist worksteal --jaxtyping-packages=torsor,beartype.beartype
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
