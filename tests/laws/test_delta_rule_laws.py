@@ -5,6 +5,7 @@ import torch
 from torch.nn.functional import normalize
 
 from closeness import assert_close
+from refusal import refused
 from torsor.recurrence.delta_rule import ROWS, delta_rule, delta_rule_reference
 
 LENGTHS = (1, 2, 7, ROWS // 2, ROWS // 2 + 1, 3 * ROWS + 5)
@@ -54,3 +55,18 @@ def test_at_0_nothing_happens_at_1_a_read_at_a_key_gives_its_value_and_at_2_the_
     assert_close(read, value[:, :, :, 0])
     _, mirrored = delta_rule(query, key, 0 * value, torch.full_like(beta, 2.0), state)
     assert_close(torch.linalg.matrix_norm(mirrored), torch.linalg.matrix_norm(state))
+
+
+@pytest.mark.parametrize("wrong", ["query", "value", "beta", "state"])
+def test_what_does_not_fit_the_keys_is_refused(wrong):
+    given = dict(zip(("query", "key", "value", "beta", "state"), inputs(3), strict=True))
+    dtype = "torch.float32 of shape" if wrong == "query" else "torch.float64 of shape"
+    changed = given[wrong].float() if wrong == "query" else given[wrong][:1]
+    with refused(f"{wrong} must be torch.float64 of shape .*, as key is, got {dtype}"):
+        delta_rule(**given | {wrong: changed})
+
+
+def test_no_token_is_refused():
+    *given, state = inputs(3)
+    with refused("key must be batch length heads maps key, each at least 1, got shape"):
+        delta_rule(*(each[:, :0] for each in given), state)

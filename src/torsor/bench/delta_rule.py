@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from torsor.bench.differences import relative_differences, with_gradients
 from torsor.bench.harness import Case, compare
 from torsor.bench.limits import Limits
 from torsor.recurrence.delta_rule import delta_rule, delta_rule_reference
@@ -25,8 +26,8 @@ def arguments(batch: int, length: int, heads: int, maps: int, size: int) -> list
 
     keys = normalize(normal(batch, length, heads, maps, size), dim=-1)
     betas = 2 * torch.rand(batch, length, heads, maps, generator=generator)
-    given = [normal(batch, length, heads, size), keys, torch.randn_like(keys), betas, normal(batch, heads, size, size)]
-    return [each.requires_grad_() for each in given]
+    queries, values = normal(batch, length, heads, size), normal(batch, length, heads, maps, size)
+    return [each.requires_grad_() for each in (queries, keys, values, betas, normal(batch, heads, size, size))]
 
 
 def measure(
@@ -68,7 +69,7 @@ def measure(
     tokens = batch * length
 
     def case(rule: Rule, reference: str | None = None) -> Case:
-        call = partial(passed, rule, given)
+        call = partial(with_gradients, rule, given)
         return Case(call, operations, moved, reference=reference, items=tokens, unit="tokens", given=given)
 
     cases = {"loop": case(delta_rule_reference), "in chunks": case(delta_rule, "loop")}
@@ -76,14 +77,8 @@ def measure(
     return {"settings": sizes, "rows": rows, "differences": _differences(given)}
 
 
-def passed(rule: Rule, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """What is read, the last state, and the gradients of all that is given."""
-    read, last = rule(*given)
-    return read, last, *torch.autograd.grad((read, last), given, (torch.ones_like(read), torch.ones_like(last)))
-
-
 def _differences(given: Sequence[Tensor]) -> dict[str, float]:
     exact = [each.detach().double().requires_grad_() for each in given]
     names = ("read", "state", *(f"gradient of {name}" for name in ("query", "key", "value", "beta", "state")))
-    pairs = zip(names, passed(delta_rule, exact), passed(delta_rule_reference, exact), strict=True)
-    return {name: float(((one - other).abs().max() / other.abs().max()).detach()) for name, one, other in pairs}
+    found, expected = with_gradients(delta_rule, exact), with_gradients(delta_rule_reference, exact)
+    return relative_differences(names, found, expected)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torsor.bench.clock import take_turns
+from torsor.bench.differences import relative_differences, with_gradients
 from torsor.bench.harness import ratio_fields
 from torsor.bench.linear_scan import arguments as scan_arguments
 from torsor.bench.m2rnn import NAMES
@@ -118,18 +119,11 @@ def _on(device: torch.device, x: Tensor, dtype: torch.dtype = torch.float32) -> 
     return x.detach().to(device, dtype).requires_grad_()
 
 
-def _passed(function: Recurrence, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Outputs, last state and the gradients of all that is given."""
-    found = function(*given)
-    return *found, *torch.autograd.grad(found, given, [torch.ones_like(each) for each in found])
-
-
 def _errors(function: Recurrence, reference: Recurrence, given: Sequence[Tensor]) -> dict[str, float]:
-    exact = _passed(reference, [_on(each.device, each, torch.float64) for each in given])
+    exact = with_gradients(reference, [_on(each.device, each, torch.float64) for each in given])
     arguments = NAMES if len(given) == len(NAMES) else ("scale", "angle", "inputs")
     names = ("outputs", "last state", *(f"gradient of {name}" for name in arguments))
-    pairs = zip(names, _passed(function, given), exact, strict=True)
-    return {name: float((one.double() - other).detach().abs().max() / other.abs().max()) for name, one, other in pairs}
+    return relative_differences(names, with_gradients(function, given), exact)
 
 
 def _right(errors: Mapping[str, Mapping[str, float]]) -> bool | None:
@@ -143,7 +137,7 @@ def _cases(
 ) -> dict[str, dict[str, Any]]:
     def waiting(function: Recurrence) -> Callable[[], None]:
         def call() -> None:
-            _passed(function, given)
+            with_gradients(function, given)
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
 
@@ -152,7 +146,7 @@ def _cases(
     timings = take_turns({form: waiting(function) for form, function in forms.items()}, rounds)
     rows = {}
     for form, function in forms.items():
-        peak = _peak(lambda function=function: _passed(function, given), given, device)
+        peak = _peak(lambda function=function: with_gradients(function, given), given, device)
         rows[form] = {"seconds": timings.median(form), "peak_bytes": peak, "reference": TORCH}
         rows[form] |= ratio_fields(timings.ratio_interval(TORCH, form))
     return rows

@@ -8,6 +8,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
+from torsor.bench.differences import relative_differences
 from torsor.bench.harness import Case, compare, growths
 from torsor.bench.limits import Limits
 from torsor.maps import ScaledRotation
@@ -177,5 +178,4 @@ def _differences(given: list[Tensor]) -> dict[str, float]:
         return linear_scan_reference(ScaledRotation(scale, angle), inputs)[0]
 
     names = ("states", *(f"gradient of {name}" for name in ("scale", "angle", "inputs")))
-    pairs = zip(names, passed(in_two_passes, given), passed(one_by_one, given), strict=True)
-    return {name: float(((one - other).abs().max() / other.abs().max()).detach()) for name, one, other in pairs}
+    return relative_differences(names, passed(in_two_passes, given), passed(one_by_one, given))

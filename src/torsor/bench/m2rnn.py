@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torsor.bench.differences import relative_differences
 from torsor.bench.harness import Case, compare
 from torsor.bench.limits import Limits
 from torsor.recurrence import m2rnn
@@ -130,5 +131,4 @@ def _pass(loop: Recurrence, given: list[Tensor], clip: float | None) -> tuple[Te
 def _differences(given: list[Tensor], clip: float | None) -> dict[str, float]:
     found, expected = _pass(m2rnn, given, clip), _pass(m2rnn_reference, given, clip)
     names = ("outputs", "last state", *(f"gradient of {name}" for name in NAMES))
-    pairs = zip(names, found, expected, strict=True)
-    return {name: float(((one - other).abs().max() / other.abs().max()).detach()) for name, one, other in pairs}
+    return relative_differences(names, found, expected)

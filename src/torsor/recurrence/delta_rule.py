@@ -41,9 +41,14 @@ def delta_rule(
     Returns:
         What is read, and the state after the last token.
 
+    Raises:
+        ValueError: when there is no token, or one is not of the shape that ``key`` and ``value`` ask for or not of
+            ``key``'s type.
+
     Reference:
         "Parallelizing Linear Transformers with the Delta Rule over Sequence Length"; written from the equation above.
     """
+    _require(query, key, value, beta, state)
     length, maps = key.shape[1], key.shape[3]
     tokens = max(1, min(length, ROWS // maps))
     chunks = -(-length // tokens)
@@ -89,3 +94,20 @@ def delta_rule_reference(
             state = state + k[..., None] * change[..., None, :]
         outputs.append((now_query[..., None, :] @ state)[..., 0, :])
     return torch.stack(outputs, dim=1), state
+
+
+def _require(query: Tensor, key: Tensor, value: Tensor, beta: Tensor, state: Tensor) -> None:
+    if key.ndim != 5 or 0 in key.shape:
+        raise ValueError(f"key must be batch length heads maps key, each at least 1, got shape {tuple(key.shape)}")
+    batch, length, heads, maps, dim = key.shape
+    size = value.shape[-1] if value.ndim else 0
+    wanted = {
+        "query": (query, (batch, length, heads, dim)),
+        "value": (value, (batch, length, heads, maps, size)),
+        "beta": (beta, (batch, length, heads, maps)),
+        "state": (state, (batch, heads, dim, size)),
+    }
+    for name, (given, shape) in wanted.items():
+        if given.shape != shape or given.dtype != key.dtype:
+            found = f"{given.dtype} of shape {tuple(given.shape)}"
+            raise ValueError(f"{name} must be {key.dtype} of shape {shape}, as key is, got {found}")
