@@ -33,7 +33,7 @@ SHORT = {**TINY, "width": 4}
 @pytest.fixture(autouse=True)
 def made_texts(monkeypatch):
     torch.set_default_dtype(torch.float32)
-    monkeypatch.setattr("torsor.text.texts_of", lambda _: (made(1500),))
+    monkeypatch.setattr("torsor.text.texts_of", lambda _: (made(700),))
 
 
 def _count(row, table):
