@@ -50,3 +50,24 @@ def test_letters_that_have_learned_nothing_are_far_from_a_representation(tmp_pat
     assert float(products) > 0.1
     assert float(weight) < 0.1
     assert float(trace) > 0.01
+
+
+def test_a_window_as_long_as_the_text_has_the_bits_of_the_state_carried_through_it(tmp_path, capsys, monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    (tmp_path / "text").write_text("to be or not to be, that is the question. " * 40)
+    run = tmp_path / "run"
+    sizes = "--model lstm --width 8 --context 16 --updates 20 --batch 4 --threads 1"
+    with pytest.raises(SystemExit, match="0"):
+        main(f"train subgroups/tiny-shakespeare-recurrent --text {tmp_path / 'text'} {sizes} --out {run}".split())
+    scored = json.loads((run / "evaluation.json").read_text())["validation"]
+    capsys.readouterr()
+    script = str(ROOT / "benchmarks" / "bits_from_a_fresh_state.py")
+    monkeypatch.setattr("sys.argv", [script, str(run), str(scored["characters"] + 1), "8"])
+    runpy.run_path(script, run_name="__main__")
+    _, whole, short = capsys.readouterr().out.splitlines()
+    assert float(whole.split(": ")[1].split(";")[0]) == pytest.approx(scored["bits_per_character"], abs=1e-3)
+    assert short.startswith("8: ")
+    assert short.endswith(f"1: {short.split(': ')[1].split(';')[0]}")
+    monkeypatch.setattr("sys.argv", [script, str(run), "1000000"])
+    with pytest.raises(SystemExit, match=r"LENGTH must be between 2 and the 168 characters of the text, got 1000000"):
+        runpy.run_path(script, run_name="__main__")
