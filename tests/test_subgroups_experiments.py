@@ -32,7 +32,7 @@ def made(characters: int, seed: int = 0) -> str:
 @pytest.fixture(autouse=True)
 def made_texts(monkeypatch):
     torch.set_default_dtype(torch.float32)
-    texts = {"tiny-shakespeare": (made(700),), "penn-treebank": (made(800), made(150, 1), made(150, 2))}
+    texts = {"tiny-shakespeare": (made(1500),), "penn-treebank": (made(800), made(150, 1), made(150, 2))}
     monkeypatch.setattr(torsor.text, "texts_of", texts.__getitem__)
 
 
@@ -80,7 +80,7 @@ def test_a_character_run_records_text_split_hash_and_how_it_was_scored(model, to
     assert content["text"]["sha256"] in out
     assert content["text"]["symbols"] == 10
     for part in ("validation", "test"):
-        assert content[part]["characters"] == 69
+        assert content[part]["characters"] == 149
         assert f"{content[part]['bits_per_character']:.4f}" in out
     carried = "carried" in content["test"]["protocol"]
     assert carried == (model in {"lstm", "group-rnn", "group-rnn-from-token"})
