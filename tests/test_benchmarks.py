@@ -1,6 +1,7 @@
 """The scripts in ``benchmarks`` run through; what they measure is not looked at."""
 
 import json
+import random
 import runpy
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import pytest
 import torch
 
 from torsor.cli import main
+from torsor.experiments import language
+from torsor.tasks import LastWords
 
 ROOT = Path(__file__).parents[1]
 
@@ -71,3 +74,28 @@ def test_a_window_as_long_as_the_text_has_the_bits_of_the_state_carried_through_
     monkeypatch.setattr("sys.argv", [script, str(run), "1000000"])
     with pytest.raises(SystemExit, match=r"LENGTH must be between 2 and the 168 characters of the text, got 1000000"):
         runpy.run_path(script, run_name="__main__")
+
+
+def test_last_words_scored_after_a_training_are_those_that_it_scores_itself(tmp_path, capsys, monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    chance = random.Random(0)
+    words = ["".join(chance.choices("abcdefghijklm", k=chance.randint(2, 7))) for _ in range(300)]
+    (tmp_path / "text").write_text(" ".join(chance.choice(words) for _ in range(4000)))
+    passages = [" ".join(chance.choices(words[:20], k=6)) for _ in range(40)]
+    monkeypatch.setattr(language, "_last_words", lambda of: LastWords(passages, of.encode, of.begin))
+    sizes = "--shrink 32 --entries 300 --context 16 --batch 4 --updates 30 --positions 200 --threads 1"
+    for run, more in (("with", " --lambada"), ("without", "")):
+        command = f"train rotate-the-loop/language {sizes} --text {tmp_path / 'text'} --out {tmp_path / run}{more}"
+        with pytest.raises(SystemExit, match="0"):
+            main(command.split())
+    scored = json.loads((tmp_path / "with" / "evaluation.json").read_text())["lambada_by_depth"]
+    capsys.readouterr()
+    script = str(ROOT / "benchmarks" / "last_words_of_a_run.py")
+    monkeypatch.setattr("sys.argv", [script, str(tmp_path / "without"), "1", "8"])
+    runpy.run_path(script, run_name="__main__")
+    _, *found = capsys.readouterr().out.splitlines()
+    expected = [each for each in scored if each["steps"] in {1, 8}]
+    assert [line.partition(" of")[0] for line in found] == [f"{each['steps']}: {each['right']}" for each in expected]
+    assert [float(line.rpartition("; ")[2]) for line in found] == pytest.approx(
+        [each["perplexity"] for each in expected], abs=0.06
+    )
