@@ -99,3 +99,28 @@ def test_last_words_scored_after_a_training_are_those_that_it_scores_itself(tmp_
     assert [float(line.rpartition("; ")[2]) for line in found] == pytest.approx(
         [each["perplexity"] for each in expected], abs=0.06
     )
+
+
+def test_a_tracker_that_is_right_leads_at_every_look(tmp_path, capsys, monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    sizes = "--length 4 --words 4 --stream-length 4 --stream-words 2 --batch 16 --threads 1"
+    for run, more in (("right", "--updates 150"), ("wrong", "--updates 1")):
+        with pytest.raises(SystemExit, match="0"):
+            main(f"train tracking/a5 --group S3 --model codes {more} {sizes} --out {tmp_path / run}".split())
+    script = str(ROOT / "benchmarks" / "lead_over_time.py")
+    found = {}
+    for run in ("right", "wrong"):
+        capsys.readouterr()
+        monkeypatch.setattr("sys.argv", [script, str(tmp_path / run), "2048", "3", "float64"])
+        runpy.run_path(script, run_name="__main__")
+        head, *lines = capsys.readouterr().out.splitlines()
+        assert "float64" in head
+        assert lines[-1].startswith("2,048: ")
+        found[run] = [line.rpartition("; ")[2] for line in lines]
+        mean, least = (float(each) for each in lines[-1].partition(": ")[2].partition(";")[0].split(", "))
+        assert (least > 1) == (run == "right")
+        assert mean >= least
+    assert found == {"right": ["0"] * 8, "wrong": ["3"] * 8}
+    monkeypatch.setattr("sys.argv", [script, str(tmp_path / "right"), "100"])
+    with pytest.raises(SystemExit, match="LETTERS must be at least 2048 and WORDS 1, got 100 and 24"):
+        runpy.run_path(script, run_name="__main__")
