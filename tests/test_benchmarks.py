@@ -121,6 +121,13 @@ def test_a_tracker_that_is_right_leads_at_every_look(tmp_path, capsys, monkeypat
         assert (least > 1) == (run == "right")
         assert mean >= least
     assert found == {"right": ["0"] * 8, "wrong": ["3"] * 8}
+    capsys.readouterr()
+    pairs = str(ROOT / "benchmarks" / "pairs_by_heart.py")
+    monkeypatch.setattr("sys.argv", [pairs, str(tmp_path / "right"), str(tmp_path / "wrong")])
+    runpy.run_path(pairs, run_name="__main__")
+    right, wrong = (line.partition(": ")[2] for line in capsys.readouterr().out.splitlines())
+    assert right == "34 of 34 pairs of training, 2 of 2 others"
+    assert int(wrong.partition(" ")[0]) < 34
     monkeypatch.setattr("sys.argv", [script, str(tmp_path / "right"), "100"])
     with pytest.raises(SystemExit, match="LETTERS must be at least 2048 and WORDS 1, got 100 and 24"):
         runpy.run_path(script, run_name="__main__")
