@@ -13,10 +13,11 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "torsor"
 
 LEARNING = {"groups", "maps", "recurrence", "transitions", "diagnostics", "layers", "models", "tasks", "training"}
-EVERYWHERE = {"kinds", "tensors"}  # what any file may ask: two files that are rooms by themselves
+EVERYWHERE = {"kinds", "tensors", "derivatives"}  # what any file may ask: three files that are rooms by themselves
 ALLOWED = {
     "kinds": set(),
     "tensors": set(),
+    "derivatives": set(),
     # what needs no torch and is said everywhere
     "advice": set(),
     # what the mathematics stands on

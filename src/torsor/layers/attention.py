@@ -5,9 +5,9 @@ from typing import Any, final
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear, scaled_dot_product_attention
 
+from torsor.derivatives import without_derivative
 from torsor.layers.feedforward import residual_linear
 from torsor.layers.norm import inverse_rms
 from torsor.layers.rotary import rotate
@@ -125,7 +125,7 @@ class _CausalAttention(torch.autograd.Function):
         return mixed.view(batch, heads, length, head_dim).transpose(1, 2).reshape(batch, length, heads * head_dim)
 
     @staticmethod
-    @once_differentiable
+    @without_derivative("causal_attention")
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (grad,) = grads
         unit, inverse, value, weights, mixed, rotary = ctx.saved_tensors

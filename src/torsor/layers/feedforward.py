@@ -6,9 +6,10 @@ from typing import Any, final
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.library import custom_op
 from torch.nn.functional import linear
+
+from torsor.derivatives import without_derivative
 
 # A core alone takes so many tokens at a time: what lies between the two matrices then stays in its cache. Several
 # threads would lose more by waiting for each other.
@@ -97,7 +98,7 @@ class _FeedForward(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @without_derivative("feedforward")
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (grad,) = grads
         grad_x, grad_up, grad_down = _gradient(grad, *ctx.saved_tensors)

@@ -5,8 +5,8 @@ from typing import Any, final
 import torch
 from jaxtyping import Float, Inexact
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from torsor.derivatives import without_derivative
 from torsor.groups import MatrixGroup
 from torsor.layers.alibi import distance_bias
 from torsor.layers.full_precision import full_dtype, full_precision
@@ -92,7 +92,7 @@ class _SelfAttention(torch.autograd.Function):
         return mean
 
     @staticmethod
-    @once_differentiable
+    @without_derivative("trace_attention")
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (grad,) = grads
         states, weights, mean, inverse_temperature = ctx.saved_tensors

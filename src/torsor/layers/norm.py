@@ -5,7 +5,8 @@ from typing import Any, final
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+
+from torsor.derivatives import without_derivative
 
 
 @final
@@ -60,7 +61,7 @@ class _UnitRMS(torch.autograd.Function):
         return unit
 
     @staticmethod
-    @once_differentiable
+    @without_derivative("unit_rms")
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (grad,) = grads
         unit, inverse = ctx.saved_tensors

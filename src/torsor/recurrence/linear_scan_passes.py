@@ -6,7 +6,8 @@ from typing import Any, final
 import torch
 from jaxtyping import Inexact
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from torsor.derivatives import without_derivative
 
 # Measured on a CPU. Numbers that one operation works on: they stay in a core's second-level cache.
 ELEMENTS = 1 << 16
@@ -46,7 +47,7 @@ class LinearScan(torch.autograd.Function):
         return states, last.clone()
 
     @staticmethod
-    @once_differentiable
+    @without_derivative("linear_scan")
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         grad, grad_last = grads
         scale, angle, state, states = ctx.saved_tensors

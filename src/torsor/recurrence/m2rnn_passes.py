@@ -6,7 +6,8 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from torsor.derivatives import without_derivative
 
 
 class Passes(ABC):
@@ -54,7 +55,7 @@ class _Through(torch.autograd.Function):
         return outputs, last
 
     @staticmethod
-    @once_differentiable
+    @without_derivative("m2rnn")
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         *inputs, kept = ctx.saved_tensors
         passes, gradient_clip, carry_alone = ctx.options
