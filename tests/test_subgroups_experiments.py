@@ -171,10 +171,13 @@ def test_a_text_of_one_s_own_is_trained_on_and_goes_on_only_while_it_is_the_same
     assert run(f"generate {path} --prompt süß --characters 5 --threads 1") == 0
     capsys.readouterr()
     own.write_bytes(text.replace("ü", "u").encode())
-    assert run(command) == 2
-    error = capsys.readouterr().err
-    assert "bring the same data back" in error
-    assert error.count("\n") == 1
+    reading = f"generate {path} --prompt bitter --characters 5", f"export {path} --out {tmp_path / 'exported'}"
+    for refused_command in (command, *reading, f"measure {path}"):
+        assert run(refused_command) == 2
+        error = capsys.readouterr().err
+        assert "bring the same data back" in error
+        assert error.count("\n") == 1
+    assert not (tmp_path / "exported").exists()
 
 
 def test_a_run_of_before_an_argument_existed_is_a_run_at_its_default(tmp_path, capsys):

@@ -13,7 +13,7 @@ from torsor.experiments.experiment import Experiment
 from torsor.experiments.geometry import geometry
 from torsor.experiments.listening import tell, telling_draws, telling_tokens
 from torsor.experiments.machine import find_device
-from torsor.experiments.same_data import keep_data
+from torsor.experiments.same_data import keep_data, require_data
 from torsor.experiments.study import NonFiniteLogitsError, RecallingExamination, Study
 from torsor.training import (
     NonFiniteLoss,
@@ -253,13 +253,16 @@ def rebuild(path: Path) -> tuple[Study, RunDescription]:
     """The parts of a run, untrained, from what its ``run.json`` says.
 
     Raises:
-        RunFolderError: when the folder is no run folder.
+        RunFolderError: when the folder is no run folder, or its data are not those that it was trained on: another
+            text under the same name has other tokens.
         ValueError: when its experiment is not known.
     """
     described = read_run(path)
     parameters = described.about.get("parameters")
     with telling_draws(parameters if isinstance(parameters, int) else 0, "building the model"):
-        return find(described.experiment).build(**described.arguments), described
+        study = find(described.experiment).build(**described.arguments)
+    require_data(path, study.data)
+    return study, described
 
 
 def load(path: Path | str) -> Study:

@@ -12,7 +12,6 @@ from torsor.experiments.machine import find_device
 from torsor.experiments.reading import evaluation
 from torsor.experiments.run import examine, rebuild
 from torsor.experiments.run_table import finished_runs
-from torsor.experiments.same_data import require_data
 from torsor.experiments.table_run import Order
 from torsor.training import load_weights, read_run
 from torsor.training.run_folder import METRICS
@@ -78,7 +77,6 @@ def verify_run(path: Path, threads: int | None = None) -> Verified:
 def _verified(row: str, seed: int, path: Path, threads: int | None) -> Verified:
     stored = evaluation(path)  # before the work: where it is damaged there is nothing to compare
     study, described = rebuild(path)
-    require_data(path, study.data)
     last = described.resumed_with[-1]["threads"] if described.resumed_with else described.threads
     torch.set_num_threads(threads or last)
     digest = load_weights(path, study.model)
