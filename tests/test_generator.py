@@ -55,6 +55,23 @@ def alone(policy, request):
     return [int(token) for token in islice(drawn, request.tokens)]
 
 
+def test_a_cancelled_answer_whose_numbers_were_not_finite_leaves_nothing_in_its_row():
+    def answers(spoiled):
+        broken = looped(BlockConformal(16, groups=2), classes=3)
+        with torch.no_grad():
+            broken.prelude.embedding.weight[2] = torch.nan
+        serving = Generator(broken, rows=2, capacity=16, policy=Full(8))
+        if spoiled:
+            given_up = serving.submit(Request([2] * 12, tokens=2, steps=8))
+            serving.turn()
+            serving.turn()
+            given_up.cancel()
+        later = [serving.submit(Request([first, 1], tokens=4, steps=3)) for first in (0, 1)]
+        return [list(answer) for answer in later]
+
+    assert answers(spoiled=True) == answers(spoiled=False)
+
+
 @every_policy
 def test_an_answer_is_the_same_whatever_else_is_in_the_batch_from_however_many_threads(policy):
     wanted = [alone(policy, request) for request in REQUESTS]
@@ -185,8 +202,9 @@ def test_a_turn_that_is_interrupted_can_be_made_again(monkeypatch):
             "at most the 6 loops that the cache has room for, got 7",
         ),
         (lambda _: Request([], tokens=2, steps=1), "prompt must have at least one token, got none"),
-        (lambda _: Request([0], tokens=0, steps=1), "tokens must be at least 1, got 0"),
-        (lambda _: Request([0], tokens=1, steps=0), "steps must be at least 1, got 0"),
+        (lambda _: Request([0], tokens=0, steps=1), "tokens must be a whole number of at least 1, got 0"),
+        (lambda _: Request([0], tokens=1.5, steps=1), "tokens must be a whole number of at least 1, got 1.5"),
+        (lambda _: Request([0], tokens=1, steps=0), "steps must be a whole number of at least 1, got 0"),
         (lambda _: generator(LastLoop(), rows=0), "batch must be at least 1, got 0"),
     ],
 )

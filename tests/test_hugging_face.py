@@ -375,7 +375,7 @@ def test_the_depth_of_a_looped_model_is_chosen_for_each_call(tmp_path):
         loaded(other)(tokens, steps=2)
 
 
-@pytest.mark.parametrize("name", ["looped, tied", "M²RNN", "group transformer, O", "group RNN, O"])
+@pytest.mark.parametrize("name", ["looped, tied", "M²RNN", "group transformer, O", "group RNN, O", "RotRNN"])
 def test_loaded_in_bfloat16_the_same_parameters_stay_wide_as_in_a_cast(name, tmp_path):
     torch.set_default_dtype(torch.float32)
     model = NEXT_TOKEN[name]().eval()

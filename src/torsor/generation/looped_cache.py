@@ -93,8 +93,9 @@ class LoopedCache:
         rows = range(self.batch) if rows is None else rows
         self.require_rows(rows)
         for row in rows:
-            # a number that is not finite would be felt even where it is masked
-            self.keys_values[:, :, row, :, : self.lengths[row]] = 0
+            # A number that is not finite would be felt even where it is masked. The whole row: a span that is on
+            # its way has written beyond what counts as read.
+            self.keys_values[:, :, row] = 0
             self.lengths[row] = self.steps[row] = 0
             self.last[row] = 0
 

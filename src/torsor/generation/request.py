@@ -41,5 +41,5 @@ class Request:
         if not self.prompt:
             raise ValueError("prompt must have at least one token, got none")
         for name, value in (("tokens", self.tokens), ("steps", self.steps)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value}")

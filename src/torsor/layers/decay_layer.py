@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from torsor.layers.full_precision import full_precision, normal
+from torsor.layers.full_precision import full_precision, normal_weight
 from torsor.layers.head_rotation import RotationStart
 from torsor.layers.rotrnn import require_inputs, times
 from torsor.layers.sequence_layer import LayerState, SequenceLayer
@@ -68,9 +68,9 @@ class DecayLayer(SequenceLayer):
         scales = tuple((-drawn.exp()).exp().tolist())
         self.decay: BlockDecay = BlockDecay(dim, groups=dim, initial_scale=scales, hold=unit_variance)
         size = 1 / math.sqrt(width + dim)
-        self.write: nn.Parameter = nn.Parameter(normal(size, dim, width, generator=generator))
-        self.read: nn.Parameter = nn.Parameter(normal(size, width, dim, generator=generator))
-        self.skip: nn.Parameter = nn.Parameter(normal(1.0, width, generator=generator))
+        self.write: nn.Parameter = nn.Parameter(normal_weight(size, dim, width, generator=generator))
+        self.read: nn.Parameter = nn.Parameter(normal_weight(size, width, dim, generator=generator))
+        self.skip: nn.Parameter = nn.Parameter(normal_weight(1.0, width, generator=generator))
 
     def initial_state(self, batch: int) -> LayerState:
         """Zeros, in one tensor."""

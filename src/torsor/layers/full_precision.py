@@ -31,3 +31,14 @@ def normal(std: float, *shape: int, generator: torch.Generator | None) -> Tensor
         generator: of the draw; None takes torch's global one.
     """
     return torch.empty(shape, dtype=full_dtype()).normal_(std=std, generator=generator)
+
+
+def normal_weight(std: float, *shape: int, generator: torch.Generator | None) -> Tensor:
+    """The same numbers in PyTorch's default type, for a weight that lies in no island and may be narrow.
+
+    Args:
+        std: standard deviation.
+        shape: of the draw.
+        generator: of the draw; None takes torch's global one.
+    """
+    return normal(std, *shape, generator=generator).to(torch.get_default_dtype())

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from torsor.layers.full_precision import full_precision, normal
+from torsor.layers.full_precision import full_precision, normal_weight
 from torsor.layers.head_rotation import HeadRotation, RotationStart
 from torsor.layers.sequence_layer import LayerState, SequenceLayer, require_parts
 from torsor.recurrence.linear_scan import linear_scan
@@ -72,9 +72,9 @@ class RotRNNLayer(SequenceLayer):
         self.width = width
         self.rotation: HeadRotation = HeadRotation(dim, heads, start=start, generator=generator)
         size = 1 / math.sqrt(width + dim)
-        self.write: nn.Parameter = nn.Parameter(normal(size, dim, width, generator=generator))
-        self.read: nn.Parameter = nn.Parameter(normal(size, width, dim, generator=generator))
-        self.skip: nn.Parameter = nn.Parameter(normal(1.0, width, generator=generator))
+        self.write: nn.Parameter = nn.Parameter(normal_weight(size, dim, width, generator=generator))
+        self.read: nn.Parameter = nn.Parameter(normal_weight(size, width, dim, generator=generator))
+        self.skip: nn.Parameter = nn.Parameter(normal_weight(1.0, width, generator=generator))
 
     def initial_state(self, batch: int) -> LayerState:
         """Zeros, in one tensor."""
@@ -138,7 +138,9 @@ class BidirectionalRotRNNLayer(nn.Module):
     ) -> None:
         super().__init__()
         self.one_way: RotRNNLayer = RotRNNLayer(width, dim, heads, start=start, generator=generator)
-        self.read_back: nn.Parameter = nn.Parameter(normal(1 / math.sqrt(width + dim), width, dim, generator=generator))
+        self.read_back: nn.Parameter = nn.Parameter(
+            normal_weight(1 / math.sqrt(width + dim), width, dim, generator=generator)
+        )
 
     def initial_state(self, batch: int) -> LayerState:
         """Zeros, in one tensor."""
