@@ -58,6 +58,20 @@ def test_on_passages_split_at_their_last_space_it_is_last_words_whatever_the_bat
     assert -math.fsum(nats for nats, _ in found) == pytest.approx(own.nats, rel=1e-12)
 
 
+def test_a_continuation_that_is_one_token_with_its_context_is_scored_by_itself(tokenizer, model):
+    (merged,) = next(pair for pair in map(tokenizer.encode, ("the", "cat", "dog")) if len(pair) == 1)
+    word = tokenizer.decode([merged])
+    context, rest = word[:1], word[1:]
+    ((nats, _), empty) = Continuations(model, tokenizer).scores([(context, rest), (context, "")])
+    assert empty == (0.0, True)
+    tokens = [tokenizer.begin, *tokenizer.encode(context), *tokenizer.encode(rest)]
+    with torch.no_grad():
+        likely = model(torch.tensor([tokens]))[0].double().log_softmax(-1)
+    own = range(1 + len(tokenizer.encode(context)), len(tokens))
+    assert nats == pytest.approx(sum(likely[at - 1, tokens[at]].item() for at in own), rel=1e-12)
+    assert nats < -0.1
+
+
 def test_scores_come_in_the_order_asked_for_and_blanks_before_belong_to_the_continuation(tokenizer, model):
     continuations = Continuations(model, tokenizer, batch=3)
     found = continuations.scores(PAIRS)

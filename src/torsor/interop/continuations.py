@@ -65,9 +65,17 @@ class Continuations:
         return found
 
     def _encoded(self, context: str, continuation: str) -> tuple[list[int], int]:
-        """All tokens, and how many of them are the continuation's."""
-        whole = self._tokenizer.encode(context + continuation)
-        return [self._tokenizer.begin, *whole], len(whole) - len(self._tokenizer.encode(context.rstrip()))
+        """All tokens, and how many of them are the continuation's.
+
+        Where both are one token together, none would be the continuation's own: each is then encoded by itself.
+        """
+        encode, before = self._tokenizer.encode, context.rstrip()
+        whole, alone = encode(context + continuation), encode(before)
+        own = len(whole) - len(alone)
+        if own < 1:
+            rest = encode(context[len(before) :] + continuation)
+            whole, own = [*alone, *rest], len(rest)
+        return [self._tokenizer.begin, *whole], own
 
     def _scores(self, items: Sequence[tuple[list[int], int]]) -> list[tuple[float, bool]]:
         rows = torch.full((len(items), len(items[-1][0])), self._tokenizer.begin)  # what fills up is never looked at
