@@ -117,6 +117,22 @@ def test_training_never_has_a_held_out_pair_and_the_pairs_are_those_of_every_see
     assert isinstance(find("tracking/a5").build(**TINY | {"held_out": 0.0}).task, WordProblem)
 
 
+@pytest.mark.parametrize("experiment", ["tracking/a5", "cosets/plateau"])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"words": 1}, "words must be an integer of at least 2, got 1"),
+        ({"stream_length": 0}, "stream_length must be at least 1, got 0"),
+        ({"stream_words": 0}, "stream_words must be at least 1, got 0"),
+        ({"width": 0}, "must be"),
+        ({"learning_rate": 0.0}, "learning_rate must be"),
+    ],
+)
+def test_what_the_examination_or_the_model_cannot_take_is_refused_before_the_training(experiment, wrong, message):
+    with refused(message):
+        find(experiment).build(**find(experiment).arguments(**TINY | wrong))
+
+
 def test_a_transformer_of_more_classes_than_tokens_is_refused():
     with refused("a transformer must have as many tokens as classes = 6, got 3"):
         find("cosets/plateau").build(**TINY | {"alphabet": "generators"})

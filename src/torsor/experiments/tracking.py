@@ -37,7 +37,7 @@ def tracking(
     Args:
         group: the finite group: S3, A5, S5, D4, C6, S3xS3, ...
         alphabet: letters: the standard generators, or all elements.
-        length: letters of a word in training; words are 1 letter long at first and double as the loss falls.
+        length: letters of a word in training: 1 at first, and 2, 3, 4, 6, 8, 12, ... as the loss falls.
         held_out: share of the ordered pairs of letters that training never sees side by side; 0 for none.
         model: what carries the state. codes and group-codes snap it to the nearest of a learned finite set.
         width: of vectors, or of the matrices of group-codes, group-rnn and rotations; by default the model's own.
@@ -64,13 +64,15 @@ def tracking(
     from torsor.training import LengthCurriculum, Plan, Schedule, adamw
 
     own = DEFAULTS[model]
+    width, layers = (usual if given is None else given for given, usual in ((width, own.width), (layers, own.layers)))
+    rate = own.learning_rate if learning_rate is None else learning_rate
     task = WordProblem(named(group), length, alphabet=alphabet, seed=seed)
     pairs = HeldOutPairs(task, choose_pairs(task, held_out)) if held_out else None
-    built, label = tracker(model, len(task.letters), task.classes, width or own.width, layers or own.layers, seed)
+    built, label = tracker(model, len(task.letters), task.classes, width, layers, seed)
     return Study(
         label=label,
         model=built,
-        optimizer=adamw(built, learning_rate or own.learning_rate, betas=(0.9, 0.98), weight_decay=weight_decay),
+        optimizer=adamw(built, rate, betas=(0.9, 0.98), weight_decay=weight_decay),
         task=pairs or task,
         plan=Plan(
             updates=updates,
@@ -87,7 +89,7 @@ def tracking(
 
 
 def _lengths(length: int) -> tuple[int, ...]:
-    """One to four letters, then half as many more and twice as many in turn, then the whole word."""
+    """One to four letters, then half as many more and twice as many in turn up to 96, then the whole word."""
     stages = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
     return (*(each for each in stages if each < length), length)
 

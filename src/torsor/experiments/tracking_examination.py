@@ -53,6 +53,9 @@ class TrackingExamination(RecallingExamination):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_stages", StageTracker(self.task.group))
+        # what is first used after the training is refused before it
+        StateExamination(self.task, self.words, self.stream_length, self.stream_words)
+        self._suite()
 
     def recall(self, glances: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         for update, glance in glances:
@@ -82,10 +85,13 @@ class TrackingExamination(RecallingExamination):
                 "forced": self._scores(model, pairs.evaluation(self.words), update).to_json(),
             }
         # of the trained length: quotients, their frontiers, and how much is known inside a coset that is known
-        suite = Suite(self.task, multiples=(1,), words=self.words)
-        found["cosets"] = thinned(evaluate(model, suite).lengths[0].to_json())
+        whole = evaluate(model, self._suite(), device=_device(model))
+        found["cosets"] = thinned(whole.lengths[0].to_json())
         final, fit = self._look(model, update)
         return found | {"stages": self._stages.to_json(), "final": final | {"stage": fit.to_json()}}
+
+    def _suite(self) -> Suite:
+        return Suite(self.task, multiples=(1,), words=self.words)
 
     def _look(self, model: nn.Module, update: int) -> tuple[dict[str, Any], CosetFit]:
         batch = self.task.evaluation(GLANCE_WORDS)
@@ -100,7 +106,12 @@ class TrackingExamination(RecallingExamination):
         examination = StateExamination(self.task, self.words, self.stream_length, self.stream_words)
         found = examination.evaluate(model, update)
         with evaluating(model):
-            closed = prove_closure(model.step, self.task, most=MOST_STATES)  # pyright: ignore[reportArgumentType]
+            closed = prove_closure(
+                model.step,  # pyright: ignore[reportArgumentType]
+                self.task,
+                most=MOST_STATES,
+                device=_device(model),
+            )
         return found | {"closure": closed.to_json()}
 
     def _whole(self, model: nn.Module, update: int) -> dict[str, Any]:
@@ -138,3 +149,7 @@ def stage_of(fit: Mapping[str, Any]) -> SubgroupFit | None:
     known: dict[str, Any] = {each.name: stage[each.name] for each in fields(SubgroupFit)}
     known["subgroup"] = tuple(known["subgroup"])
     return SubgroupFit(**known)
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device

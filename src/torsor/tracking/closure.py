@@ -144,8 +144,8 @@ class _Walk:
         _, state = self._call([self.task.begin] * self.at_once, None)
         if not has_words_first(state, self.at_once):
             raise ValueError(
-                f"state must be of tensors whose first axis alone is as long as there are words, {self.at_once}: "
-                "torch's own recurrent modules have the words on the second"
+                f"state must be of tensors whose first axis alone is as long as there are words, {self.at_once}, and "
+                "of no plain numbers: torch's own recurrent modules have the words on the second"
             )
         level = _Level(selected(state, torch.tensor([0])), [self.task.group.identity], [(self.task.begin,)])
         self._is_new(bits_of_rows(level.state, 1)[0], level.elements[0])

@@ -96,7 +96,8 @@ def has_words_first(state: Any, words: int) -> bool:
 
     Every tensor must have ``words`` rows, and no other axis as long: a state whose words stand on the
     second axis, as torch's own recurrent modules have it, could not be told apart. Only plain
-    tuples, lists and dictionaries are looked into.
+    tuples, lists and dictionaries are looked into. A number of Python's in it, a position say, is part
+    of the state and in no row of it: whose it is could not be told.
     """
     if isinstance(state, Tensor):
         return state.ndim > 0 and state.shape[0] == words and words not in state.shape[1:]
@@ -104,7 +105,7 @@ def has_words_first(state: Any, words: int) -> bool:
         return all(has_words_first(value, words) for value in state.values())
     if type(state) in {tuple, list}:
         return all(has_words_first(value, words) for value in state)
-    return state is None or isinstance(state, int | float | str)
+    return state is None or isinstance(state, str)
 
 
 def _pair(result: Any) -> tuple[Tensor, Any]:
