@@ -264,7 +264,7 @@ def test_chosen_pairs_do_not_commute_and_depend_on_task_share_and_seed_alone():
             lambda: HeldOutPairs(S3_PAIRS.task, S3_PAIRS.pairs, forced=0),
             "forced must be an integer of at least 1, got 0",
         ),
-        (lambda: HeldOutPairs(WordProblem(the("S3"), 1, "all"), ((1, 2),)), "half of the length, 0, got 1"),
+        (lambda: HeldOutPairs(WordProblem(the("S3"), 1, "all"), ((1, 2),)), "length must be at least 2 where a pair"),
         (lambda: HeldOutPairs(WordProblem(the("S3xS3"), 2), ((0, 1),)), "length must be at least . .* got 2"),
         (lambda: S3_PAIRS.batch(-1, 2), "update must be an integer in 0 .. 2\\*\\*64 - 1, got -1"),
         (lambda: S3_PAIRS.evaluation(2, length=3), "half of the length, 1, got 2"),

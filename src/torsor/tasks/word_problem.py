@@ -132,7 +132,7 @@ class WordProblem(Task):
         return self._targets(letters.T.numpy(force=True)).to(tokens.device)
 
     def _draw(self, stream: int, update: int, size: int, length: int) -> Batch:
-        _require_tokens(size, length)
+        require_tokens(size, length)
         numbers = []
         for block in range(-(-size // _BLOCK)):
             counter = np.array([0, block, update, stream], dtype=np.uint64)  # a list would pass through floats
@@ -152,7 +152,7 @@ class WordProblem(Task):
         return torch.from_numpy(states).T.contiguous()
 
 
-def _require_tokens(size: int, length: int) -> None:
+def require_tokens(size: int, length: int) -> None:
     """Refuse before the memory does what no machine holds."""
     require_at_least_one(size=size)
     require_at_least_one(length=length)

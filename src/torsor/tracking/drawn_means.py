@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from torsor.groups import FiniteGroup
-from torsor.tracking.requirements import require_finite, require_targets
+from torsor.tracking.requirements import require_classes, require_finite
 from torsor.tracking.subspace import class_mean_subspace
 
 DIMENSIONS = 3
@@ -57,7 +57,7 @@ def means_in_space(
         ValueError: when a vector is not finite or a target is no element.
     """
     require_finite("vectors", vectors)
-    require_targets(targets, group)
+    require_classes("targets", targets, group.order)
     seen, labels = targets.unique(return_inverse=True)
     if len(seen) < 2:
         return None

@@ -9,7 +9,8 @@ from jaxtyping import Int, UInt64
 
 from torsor.kinds import kind_of
 from torsor.tasks import Batch, Task, WordProblem
-from torsor.tasks.requirements import require_64_bits, require_at_least_one
+from torsor.tasks.requirements import require_64_bits
+from torsor.tasks.word_problem import require_tokens
 from torsor.tracking.pair_choice import Pair, allowed_pairs, leads_everywhere, least_length
 from torsor.tracking.requirements import require_at_least
 from torsor.tracking.words import EVALUATION, PLACES, TRAINING, RandomNumbers
@@ -121,7 +122,7 @@ class HeldOutPairs(Task):
             length: letters in each word; the task's own ``length`` by default.
         """
         length = self.task.length if length is None else length
-        require_at_least_one(size=size, length=length)
+        require_tokens(size, length)
         _require_forced(self.forced, len(self.pairs), length)
         letters = (self._numbers(EVALUATION, 0, size, length) % np.uint64(len(self.task.letters))).astype(np.int64)
         slots = length // 2  # neighbours (0, 1), (2, 3), ...; an odd length leaves one letter, before or after them
@@ -136,7 +137,7 @@ class HeldOutPairs(Task):
 
     def _without(self, stream: int, update: int, size: int, length: int | None) -> Batch:
         length = self.task.length if length is None else length
-        require_at_least_one(size=size, length=length)
+        require_tokens(size, length)
         numbers = self._numbers(stream, update, size, length)
         letters = np.empty(numbers.shape, dtype=np.int64)
         letters[0] = numbers[0] % np.uint64(len(self.task.letters))
@@ -157,6 +158,8 @@ class HeldOutPairs(Task):
 
 def _require_forced(forced: int, pairs: int, length: int) -> None:
     require_at_least(1, forced=forced)
+    if length < 2:
+        raise ValueError(f"length must be at least 2 where a pair is held out, got {length}")
     if forced > min(pairs, length // 2):
         raise ValueError(
             f"forced must be at most the number of pairs, {pairs}, and half of the length, {length // 2}, got {forced}"

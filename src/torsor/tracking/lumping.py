@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from torsor.tracking.requirements import require_classes, require_finite, require_one_shape
+from torsor.tracking.subspace import nearest_mean
 
 
 @final
@@ -68,6 +69,7 @@ def lumpability(labels: Int[Tensor, "batch length"], tokens: Int[Tensor, "batch 
         raise ValueError(f"labels must be of at least one word of two positions, got shape {tuple(labels.shape)}")
     for name, values in (("labels", labels), ("tokens", tokens)):
         require_classes(name, values, int(values.max()) + 1)
+    labels, tokens = labels.long(), tokens.long()  # a narrow type cannot count the pairs
     before, letter, after = labels[:, :-1].flatten(), tokens[:, 1:].flatten(), labels[:, 1:].flatten()
     total = before.numel()
     explained, pairs = _explained(before * (int(letter.max()) + 1) + letter, after)
@@ -91,7 +93,7 @@ def nearest_means(
         raise ValueError(f"states and means must have one width, got {states.shape[-1]} and {means.shape[-1]}")
     require_finite("states", states)
     require_finite("means", means)
-    return torch.cdist(states.double(), means.double()).argmin(-1)
+    return nearest_mean(states.double(), means.double())
 
 
 def _explained(given: Int[Tensor, "count"], after: Int[Tensor, "count"]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from torsor.tracking.requirements import require_at_least, require_classes, require_finite
-from torsor.tracking.subspace import class_means
+from torsor.tracking.subspace import class_means, nearest_mean
 from torsor.tracking.trajectories import Trajectory
 
 _ZERO = 1e-10  # of the largest singular value: directions in which the means do not differ
@@ -133,6 +133,8 @@ def error_control(
     directions = _differences(known)
     known = known @ directions
     nearest = _smallest_distance(known)
+    if not nearest:
+        raise ValueError("class means of the reference horizon must differ, got one mean for two classes")
     rows = [
         _measures(states.double() @ directions, labels, known)
         for states, labels in zip(trajectory.states, trajectory.labels, strict=True)
@@ -164,7 +166,7 @@ def _measures(
     free = max(1, len(states) - classes)
     spread = ((states - means[labels]).square().sum() / free).sqrt()
     displacement = (states - known[labels]).square().sum(-1).mean().sqrt()
-    right = torch.cdist(states, known).argmin(-1) == labels
+    right = nearest_mean(states, known) == labels
     return float(spread), _smallest_distance(means), float(displacement), float(right.double().mean())
 
 

@@ -82,10 +82,16 @@ class CosetFit:
 
     @property
     def gap(self) -> float | None:
-        """How much farther the next subgroup of the same side is than the nearest; None where there is none."""
+        """How much farther the next subgroup of the same side is than the nearest; None where there is none.
+
+        A normal subgroup's cosets are of both sides.
+        """
         best = self.stage or (self.fits[0] if self.fits else None)
-        rivals = [fit.distance for fit in self.fits if best and fit.side == best.side and fit.subgroup != best.subgroup]
-        return min(rivals) - best.distance if best and rivals else None
+        if best is None:
+            return None
+        beside = [fit for fit in self.fits if fit.side == best.side or fit.normal]
+        rivals = [fit.distance for fit in beside if fit.subgroup != best.subgroup]
+        return min(rivals) - best.distance if rivals else None
 
     @property
     def finding(self) -> str:

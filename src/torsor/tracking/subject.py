@@ -210,5 +210,5 @@ def logits_after(answer: Model, tokens: Int[Tensor, "batch length"], last: int) 
 def _flat(state: Any) -> Float[Tensor, "batch width"] | None:
     """The real and complex tensors of a state side by side."""
     parts = [torch.view_as_real(each) if each.is_complex() else each for each in tensors_of(state)]
-    numbers = [each.double().flatten(1) for each in parts if each.is_floating_point()]
+    numbers = [each.double().reshape(len(each), -1) for each in parts if each.is_floating_point()]
     return torch.cat(numbers, dim=1) if numbers else None
