@@ -513,10 +513,11 @@ def test_without_the_packages_of_the_hub_the_line_says_what_to_install(package, 
         list(HubDocuments("someone/something").documents())
 
 
+@pytest.mark.parametrize("yes", ["1", "true", "ON"])
 @pytest.mark.parametrize("variable", ["TORSOR_OFFLINE", "HF_HUB_OFFLINE"])
-def test_offline_the_hub_is_not_asked(variable, monkeypatch):
+def test_offline_the_hub_is_not_asked(variable, yes, monkeypatch):
     FakeHub(monkeypatch, [])
-    monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv(variable, yes)
     with refused(f"the hub's someone/something is on the network, which {variable} forbids"):
         list(HubDocuments("someone/something").documents())
 

@@ -43,6 +43,14 @@ def test_the_nearest_unitary_matrix_stays_the_nearest(group):
     assert_close(off, elements)
 
 
+def test_one_element_without_a_batch_keeps_its_shape_near_and_far():
+    group = Orthogonal(3)
+    element = group.random(dtype=torch.float64)
+    for off in (element, 1.001 * element):
+        assert kept_near(group, off, 1e-4).shape == (3, 3)
+    assert_close(kept_near(group, 1.001 * element, 1e-4), polish(group, 1.001 * element))
+
+
 def test_a_polish_keeps_the_component():
     group = Orthogonal(4)
     reflected = group.element(torch.randn(group.raw_shape), component=True)

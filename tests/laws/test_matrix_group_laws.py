@@ -557,6 +557,8 @@ def test_a_tangent_that_is_not_finite_is_refused_in_one_line_save_on_a_torus(nam
         (lambda: Unitary(3).project(torch.zeros(3, 3)), "matrix must be complex64 or complex128, got float64"),
         (lambda: Orthogonal(3).project(torch.zeros(3, 3) + 0j), "matrix must be float32 or float64, got complex128"),
         (lambda: SpecialOrthogonal(3).element(torch.zeros(3, 3), True), "component must be None, since .* only one"),
+        (lambda: Orthogonal(3).element(torch.zeros(3, 3), -1), "component must be True or False, .* got -1"),
+        (lambda: Orthogonal(3).exp(torch.zeros(3, 3).numpy()), "tangent must be a tensor, got "),
         (lambda: Torus(3).element(torch.zeros(3), torch.tensor(False)), "component must be None, since .* only one"),
     ],
 )

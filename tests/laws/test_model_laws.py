@@ -310,6 +310,8 @@ def test_the_oracle_scores_one_on_every_group_and_length_without_training(group,
 def test_an_oracle_that_multiplies_on_the_wrong_side_does_not_score_one():
     group = symmetric(3)
     task = WordProblem(group, 8, alphabet="all")
+    with refused(f"letters must be elements of {group.name}, in 0 .. {group.order - 1}, got -1"):
+        TokenPermutation(group, (0, -1))
     oracle = Oracle(TokenPermutation(group, task.letters))
     oracle.transition.images[:-1] = torch.from_numpy(group.table.copy()).long()  # letter times state
     batch = task.batch(update=0, size=64)

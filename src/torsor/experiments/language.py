@@ -90,6 +90,8 @@ def language(
     width, layers, heads = SIZES[size]
     if shrink < 1 or width % (2 * heads * shrink):
         raise ValueError(f"shrink must divide {width // (2 * heads)}, got {shrink}")
+    if not 1 <= mean_steps <= largest_steps:
+        raise ValueError(f"mean_steps must be in 1 .. largest_steps = {largest_steps}, got {mean_steps}")
     data = language_data(text, entries)
     tokenizer = data.tokenizer
     task = PackedTokens(data.training, data.validation, context, tokenizer.vocabulary, tokenizer.special, seed)

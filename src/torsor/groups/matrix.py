@@ -210,8 +210,7 @@ class MatrixGroup(Group[Tensor], ABC):
                 element. Groups of one component take None or False.
 
         Raises:
-            ValueError: when the group has one component and another one is asked for, or the numbers are
-                in half precision or not finite.
+            ValueError: when ``component`` is none of the group's, or the numbers are in half precision or not finite.
         """
         require_numbers("raw", raw, self.raw_shape)
         if self.components == 1 and component is not None and component is not False:
@@ -220,7 +219,10 @@ class MatrixGroup(Group[Tensor], ABC):
             connected = self._exp(self._project(self._ambient(raw)))
             if component is None or component is False:
                 return connected
-            return self._other_component(connected, torch.as_tensor(component, device=raw.device))
+            chosen = torch.as_tensor(component, device=raw.device)
+            if not ((chosen == 0) | (chosen == 1)).all():
+                raise ValueError(f"component must be True or False, for each element or for all, got {component}")
+            return self._other_component(connected, chosen)
 
     @final
     def distance(self, matrix: Inexact[Tensor, "..."]) -> Float[Tensor, "*batch"]:

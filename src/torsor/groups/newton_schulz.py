@@ -11,8 +11,8 @@ from torsor.groups.precision import full_precision
 def polish(group: MatrixGroup, element: Inexact[Tensor, "..."]) -> Inexact[Tensor, "..."]:
     r"""The element with its roundings taken away: :math:`H (3 I - H^* H) / 2`.
 
-    Where :math:`H^* H = I + \Delta`, the result misses by :math:`\frac{3}{4} \Delta^2` and less: a state that
-    roundings have carried off the group by :math:`10^{-4}` is on it again up to :math:`10^{-8}`. Singular values
+    Where :math:`H^* H = I + \Delta`, the result misses by :math:`-\frac{3}{4} \Delta^2 + \frac{1}{4} \Delta^3`: a state
+    that roundings have carried off the group by :math:`10^{-4}` is on it again up to :math:`10^{-8}`. Singular values
     come closer to 1 and singular vectors stay, so the component stays, and so does the phase of the
     determinant: on a ``SpecialUnitary`` group that phase is not put back to 0.
 
@@ -37,7 +37,7 @@ def kept_near(
     far = departure(group, elements) > beyond
     if not far.any():
         return elements
-    return torch.where(far.view(-1, *[1] * len(group.shape)), polish(group, elements), elements)
+    return torch.where(far[(..., *[None] * len(group.shape))], polish(group, elements), elements)
 
 
 def departure(group: MatrixGroup, element: Inexact[Tensor, "..."]) -> Float[Tensor, "*batch"]:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from torsor.tensors import require_tensor
+
 REAL = (torch.float32, torch.float64)
 COMPLEX = (torch.complex64, torch.complex128)
 
@@ -32,8 +34,9 @@ def require_numbers(name: str, x: Tensor, axes: tuple[int, ...], *, is_complex: 
     """Refuse what is not a tensor of real, or of complex, numbers with these last axes.
 
     Raises:
-        ValueError: when the type or the axes differ.
+        ValueError: when it is no tensor, or the type or the axes differ.
     """
+    require_tensor(name, x)
     require_dtype(name, x.dtype, COMPLEX if is_complex else REAL)
     if x.shape[-len(axes) :] != axes:
         raise ValueError(f"the last axes of {name} must be {axes}, got shape {tuple(x.shape)}")

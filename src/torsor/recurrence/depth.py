@@ -107,7 +107,7 @@ class Poisson(Depth):
     r"""A number of steps drawn as :math:`\min(\max(1, N), h)` with :math:`N` Poisson of a given mean.
 
     The published sampling has no :math:`h`; a bound is what a run's memory can be planned with. At mean
-    8, a bound of 24 is met by one draw in a million.
+    8, a bound of 24 cuts one draw in a million.
 
     Args:
         mean: of :math:`N`, not negative; that of the steps is near it where the bounds are far.

@@ -75,7 +75,7 @@ def _own(dataset: DataSet, file: DataFile, given: Path) -> bytes:
 
 def _download(dataset: DataSet, file: DataFile, offline: bool, watch: Callable[[int], object]) -> bytes:
     own = f"with your own copy: torsor data fetch {dataset.name} --from PATH"
-    forbidding = "--offline" if offline else next((each for each in OFFLINE if _is_set(each)), None)
+    forbidding = "--offline" if offline else next((each for each in OFFLINE if is_set(each)), None)
     if forbidding:
         raise DataError(f"{data_folder() / file.path} is missing and {forbidding} forbids the network; {own}")
     reasons = []
@@ -111,5 +111,6 @@ def _read(url: str, file: DataFile, watch: Callable[[int], object]) -> bytes:
     return bytes(content)
 
 
-def _is_set(variable: str) -> bool:
+def is_set(variable: str) -> bool:
+    """Whether a variable of the environment says yes: 1, on, true or yes."""
     return os.environ.get(variable, "").lower() in {"1", "on", "true", "yes"}

@@ -1,6 +1,5 @@
 """Documents that stream from the Hugging Face hub."""
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from queue import Empty, Full, Queue
 from types import TracebackType
 from typing import Any, final
 
-from torsor.text.fetching import OFFLINE
+from torsor.text.fetching import OFFLINE, is_set
 from torsor.text.source import Source
 from torsor.text.storage import DataError
 
@@ -61,7 +60,7 @@ class HubDocuments(Source):
         Raises:
             ValueError: when the hub does not answer or knows no such data set.
         """
-        forbidding = next((name for name in OFFLINE if os.environ.get(name, "0") not in {"", "0"}), None)
+        forbidding = next((name for name in OFFLINE if is_set(name)), None)
         if forbidding:
             raise DataError(f"{self._what} is on the network, which {forbidding} forbids")
         return next(_Waiting(self._ask, self.patience, self._what))

@@ -24,6 +24,7 @@ from torsor.text.writing import held
 TRAINING, VALIDATION = "training", "validation"
 SHARD_TOKENS = 2**26
 SYNC_BYTES = 2**26  # of tokens that a crash may cost
+_SOURCES = "the source", "the validation source"  # in the order in which they are read
 CHUNK_CHARACTERS, CHUNK_DOCUMENTS = 2**20, 2**12  # that are encoded at once
 
 
@@ -167,10 +168,11 @@ class Preparation:
     ) -> tuple[int, int]:
         """Write documents to their parts; how many were taken, and the bytes that were written."""
         contents = [
-            require_whole_characters(text, f"document {place} of the source") for place, text in enumerate(chunk, done)
+            require_whole_characters(text, f"document {place} of {_SOURCES[number]}")
+            for place, text in enumerate(chunk, done)
         ]
         written = 0
-        encoded = self._encoded(chunk, done, tokenizer)
+        encoded = self._encoded(chunk, number, done, tokenizer)
         for place, (content, tokens) in enumerate(zip(contents, encoded, strict=True)):
             if number == 0 and self.tokens is not None and writers[TRAINING].tokens >= self.tokens:
                 return place, written
@@ -179,7 +181,7 @@ class Preparation:
                 written += writers[self._part(content, number)].append(packed, len(content))
         return len(chunk), written
 
-    def _encoded(self, chunk: Sequence[str], done: int, tokenizer: Tokenizer) -> list[list[int]]:
+    def _encoded(self, chunk: Sequence[str], number: int, done: int, tokenizer: Tokenizer) -> list[list[int]]:
         try:
             return tokenizer.encode_all(chunk)
         except ValueError:
@@ -187,7 +189,7 @@ class Preparation:
                 try:
                     tokenizer.encode(text)
                 except ValueError as error:
-                    raise DataError(f"document {place} of the source cannot be encoded: {error}") from error
+                    raise DataError(f"document {place} of {_SOURCES[number]} cannot be encoded: {error}") from error
             raise
 
     def _part(self, content: bytes, number: int) -> str:

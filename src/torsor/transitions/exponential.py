@@ -33,7 +33,8 @@ class Exponential(OrthogonalChart):
         dim: width of the state, a multiple of ``groups``.
         groups: number of rates and of orthogonal matrices; a group has a width of at least 2.
         initial_scale: :math:`c_g` at the start, in (0, 1), one number or one for each group.
-        spread: how far :math:`Q` starts from the identity: root mean square of its turns, in radians.
+        spread: how far :math:`Q` starts from the identity: up to 1 the root mean square of its turns, in
+            radians; beyond, turns come round and their mean square falls behind.
         seed: of the initial coordinates.
 
     Raises:

@@ -36,10 +36,11 @@ class Householder(OrthogonalChart):
         dim: width of the state, a multiple of ``groups``.
         groups: number of rates and of orthogonal matrices; a group has a width of at least 2.
         initial_scale: :math:`c_g` at the start, in (0, 1), one number or one for each group.
-        spread: how far :math:`Q` starts from the identity: root mean square of its turns, in
-            radians, from 0 to pi. The vectors start in pairs with half this angle between them, so
-            that their reflections nearly cancel; pi draws them all independently. At an odd width
-            the last vector has no partner, and :math:`Q` starts near its reflection.
+        spread: how far :math:`Q` starts from the identity: up to 1 the root mean square of its turns, in
+            radians, from 0 to pi; beyond, turns come round and their mean square falls behind. The vectors
+            start in pairs with half this angle between them, so that their reflections nearly cancel; pi draws
+            them all independently. At an odd width the last vector has no partner, and :math:`Q` starts near its
+            reflection.
         seed: of the initial vectors, which have a length of about 1.
 
     Raises:

@@ -25,12 +25,15 @@ class TokenPermutation(InputTransition):
         letters: the elements that the tokens ``0, 1, ...`` stand for.
 
     Raises:
-        ValueError: when ``group`` is no finite group.
+        ValueError: when ``group`` is no finite group, or a letter is not one of its elements.
     """
 
     def __init__(self, group: FiniteGroup, letters: tuple[int, ...]) -> None:
         super().__init__()
         require_finite_group(group)
+        wrong = [letter for letter in letters if letter not in range(group.order)]
+        if wrong:
+            raise ValueError(f"letters must be elements of {group.name}, in 0 .. {group.order - 1}, got {wrong[0]}")
         self.dim: int = group.order
         columns = [torch.from_numpy(group.table[:, letter].copy()).long() for letter in letters]
         self.register_buffer("images", torch.stack([*columns, torch.arange(group.order)]), persistent=False)
