@@ -23,7 +23,7 @@ from torsor.generation import (
     generate,
 )
 from torsor.layers.folded_block import FoldedStack
-from torsor.models import AlignedValues
+from torsor.models import AlignedValues, parcae_transformer
 from torsor.transitions import BlockConformal
 
 POLICIES = {"full": Full(6), "last loop": LastLoop(), "budget": Budget(2)}
@@ -57,16 +57,16 @@ def alone(policy, request):
 
 def test_a_cancelled_answer_whose_numbers_were_not_finite_leaves_nothing_in_its_row():
     def answers(spoiled):
-        broken = looped(BlockConformal(16, groups=2), classes=3)
+        broken = parcae_transformer(BlockConformal(8, groups=2), vocabulary=6, classes=5, heads=2)
         with torch.no_grad():
-            broken.prelude.embedding.weight[2] = torch.nan
-        serving = Generator(broken, rows=2, capacity=16, policy=Full(8))
+            broken.prelude.embedding.weight[5] = torch.nan  # of a token that no answer has
+        serving = Generator(broken, rows=2, capacity=32, policy=Full(8))
         if spoiled:
-            given_up = serving.submit(Request([2] * 12, tokens=2, steps=8))
+            given_up = serving.submit(Request([5] * 12, tokens=2, steps=8))
             serving.turn()
             serving.turn()
             given_up.cancel()
-        later = [serving.submit(Request([first, 1], tokens=4, steps=3)) for first in (0, 1)]
+        later = [serving.submit(Request(prompt, tokens=4, steps=3)) for prompt in ([0, 1], [1, 0] * 6)]
         return [list(answer) for answer in later]
 
     assert answers(spoiled=True) == answers(spoiled=False)
