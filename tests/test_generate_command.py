@@ -109,6 +109,7 @@ def test_loops_go_with_a_looped_model_and_fit_their_cache(language):
     [
         (["--prompt", ""], "prompt must have at least one character, got none"),
         (["--tokens", "0"], "characters must be at least 1, got 0"),
+        (["--seed", str(2**64)], f"seed must be an integer in 0 .. 2**64 - 1, got {2**64}"),
         (["--steps", "0"], "steps must be whole numbers of at least 1 with commas between them, got '0'"),
         (["--steps", "1,,2"], "steps must be whole numbers of at least 1 with commas between them, got '1,,2'"),
         (["--cache", "first"], "cache must be full, last, or how many loops are kept, got 'first'"),

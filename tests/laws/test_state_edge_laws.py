@@ -113,6 +113,11 @@ def test_a_normal_subgroup_is_a_rival_of_left_cosets():
     assert fit.gap < 0.9
 
 
+def test_a_group_of_one_element_has_no_stage_to_look_for():
+    with refused("group must have at least two elements, got C1"):
+        coset_fit(torch.ones(5, 30).long(), torch.zeros(5, 30).long(), named("C1"))
+
+
 @pytest.mark.parametrize("draw", ["batch", "familiar", "evaluation"])
 def test_more_words_than_a_machine_holds_are_refused_before_the_memory_does(draw):
     pairs = HeldOutPairs(S3, choose_pairs(S3))

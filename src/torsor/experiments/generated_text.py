@@ -10,6 +10,7 @@ import torch
 from torsor.experiments.text_model import TextModel
 from torsor.generation import CachedLoop, CachePolicy, ExitRule, LoopedReader, Prompts, Sampling, generate
 from torsor.models import LoopedTransformer
+from torsor.tasks.requirements import require_64_bits
 
 LONGEST_CHARACTER = 4  # bytes of UTF-8: so many tokens may be parts of one character
 
@@ -50,12 +51,13 @@ def generated_text(
         comes with the one that completes it.
 
     Raises:
-        ValueError: when the prompt is empty or cannot be encoded, ``count`` is below 1, or ``loops`` does not go with
-            the model.
+        ValueError: when the prompt is empty or cannot be encoded, ``count`` is below 1, ``seed`` has not 64 bits, or
+            ``loops`` does not go with the model.
         ArithmeticError: when a logit is not finite.
     """
     if count < 1:
         raise ValueError(f"characters must be at least 1, got {count}")
+    require_64_bits(seed=seed)
     if not prompt:
         raise ValueError("prompt must have at least one character, got none")
     tokens = text.encode(prompt)

@@ -147,7 +147,8 @@ def coset_fit(
     * answers uniform in the cosets of :math:`H` have the stage :math:`H`, on the right side where :math:`H` is not
       normal, for every proper non-trivial subgroup of S4 and of A5;
     * so have answers of which 5% are uniform in the whole group instead;
-    * at most one subgroup of a side is nearer than 1/4, so a stage leaves its rivals behind by 0.2;
+    * at most one subgroup of a side is nearer than 1/4, so a stage leaves its rivals of that side behind by 0.2; a
+      normal one that is as near as left cosets inside it is told from them by the accuracy;
     * the share on the other side is what the conjugacy classes predict;
     * answers at chance, right answers, and answers uniform in sets that are no cosets have no stage;
     * with too few errors there is no stage, and the reason says so.
@@ -173,6 +174,8 @@ def coset_fit(
     require_targets(targets, group)
     if answers.numel() and int(answers.min()) < 0:
         raise ValueError(f"answers must be classes from 0, got {int(answers.min())}")
+    if group.order < 2:
+        raise ValueError(f"group must have at least two elements, got {group.name}")
     if fewest_errors < 1:
         raise ValueError(f"fewest_errors must be at least 1, got {fewest_errors}")
     if not 0 < tolerance <= 0.25:
