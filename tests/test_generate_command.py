@@ -126,7 +126,7 @@ def test_a_wrong_option_is_one_line_before_anything_is_printed(language, options
 
 @pytest.mark.parametrize(
     ("changed", "words"),
-    [({"groups": 4}, "transition."), ({"size": "140M"}, "checkpoint"), ({"entries": 290}, "embedding")],
+    [({"groups": 4}, "transition."), ({"size": "140M"}, "checkpoint"), ({"entries": 290}, "bring the same data back")],
     ids=["another number of groups", "another depth", "another vocabulary"],
 )
 def test_a_checkpoint_of_another_model_is_one_line(language, changed, words, tmp_path, capsys):
