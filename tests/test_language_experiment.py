@@ -179,6 +179,8 @@ def test_the_text_of_a_table_s_runs_can_be_named(text, tmp_path, capsys):
         ("--text {text} --entries 100", "entries must be at least 259"),
         ("--text {text} --context 100000", "context must be less than"),
         ("--text {text} --parts 0", "parts must be at least 1, got 0"),
+        ("--text {text} --mean-steps 0.4", "mean_steps must be in 1 .. largest_steps = 6, got 0.4"),
+        ("--text {text} --mean-steps 7", "mean_steps must be in 1 .. largest_steps = 6, got 7.0"),
         ("--text {empty}", "empty.txt must hold the text to learn from, it is empty"),
         ("--text {short}", "short.txt has 19 characters, whose first 90 percent give "),
     ],

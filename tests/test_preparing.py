@@ -375,6 +375,14 @@ def test_a_preparation_of_inadmissible_arguments_is_refused(arguments, message):
         Preparation(TextFiles(Path("a")), CharacterRecipe(), **arguments)
 
 
+def test_a_document_that_is_wrong_is_said_to_be_of_the_source_that_has_it(tmp_path):
+    corpora = [tmp_path / name for name in ("training.jsonl", "validation.jsonl")]
+    for corpus, text in zip(corpora, ("abc", "abz"), strict=True):
+        corpus.write_text(json.dumps({"text": text}) + "\n")
+    with refused("document 0 of the validation source cannot be encoded: .* got 'z' at position 2"):
+        prepare(corpora[0], tmp_path / "out", validation=JsonLines(corpora[1]))
+
+
 # The command
 
 

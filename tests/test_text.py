@@ -522,6 +522,13 @@ def test_offline_the_hub_is_not_asked(variable, yes, monkeypatch):
         list(HubDocuments("someone/something").documents())
 
 
+def test_a_variable_that_says_no_forbids_nothing(monkeypatch):
+    FakeHub(monkeypatch, [{"text": "one"}])
+    for variable in ("TORSOR_OFFLINE", "HF_HUB_OFFLINE"):
+        monkeypatch.setenv(variable, "false")
+    assert list(HubDocuments("someone/something").documents()) == ["one"]
+
+
 # What is known of the real files
 
 

@@ -14,7 +14,7 @@ from torsor.experiments.tracking_examination import TrackingExamination
 from torsor.experiments.tracking_readings import ProvenAndRight
 from torsor.groups import named
 from torsor.tasks import WordProblem
-from torsor.tracking import HeldOutPairs
+from torsor.tracking import HeldOutPairs, evaluate, prove_closure
 
 TINY = {"group": "S3", "length": 8, "words": 20, "stream_length": 40, "stream_words": 3, "batch": 8, "updates": 2}
 
@@ -131,6 +131,40 @@ def test_training_never_has_a_held_out_pair_and_the_pairs_are_those_of_every_see
 def test_what_the_examination_or_the_model_cannot_take_is_refused_before_the_training(experiment, wrong, message):
     with refused(message):
         find(experiment).build(**find(experiment).arguments(**TINY | wrong))
+
+
+class Elsewhere(torch.nn.Module):
+    """Lies on no CPU; of what it reads it wants the shape alone."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1, device="meta"))
+        self.classes = classes
+
+    def forward(self, tokens, state=None):
+        return torch.eye(self.classes)[0].expand(*tokens.shape, -1), torch.zeros(len(tokens), 2)
+
+    step = forward
+
+
+@pytest.mark.parametrize("carries_state", [True, False])
+def test_a_tracker_is_examined_where_it_lies(carries_state, monkeypatch):
+    asked = []
+
+    def noted(examine):
+        def on(*given, device="cpu", **options):
+            asked.append(str(device))
+            return examine(*given, **options)  # on the CPU: what lies on "meta" has no numbers
+
+        return on
+
+    module = "torsor.experiments.tracking_examination"
+    monkeypatch.setattr(f"{module}.evaluate", noted(evaluate))
+    monkeypatch.setattr(f"{module}.prove_closure", noted(prove_closure))
+    task = WordProblem(named("S3"), 8, alphabet="all")
+    examination = TrackingExamination(task, None, 20, 40, 3, carries_state=carries_state)
+    examination.evaluate(Elsewhere(task.classes), 0)
+    assert asked == ["meta"] * (1 + carries_state)
 
 
 def test_a_transformer_of_more_classes_than_tokens_is_refused():

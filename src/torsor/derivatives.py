@@ -22,7 +22,10 @@ class _Refused(torch.autograd.Function):
         raise NotImplementedError(f"{ctx.name} has no second derivative: use {ctx.name}_reference")
 
 
-def without_derivative(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+Backward = Callable[..., tuple[Tensor | None, ...]]
+
+
+def without_derivative(name: str) -> Callable[[Backward], Backward]:
     """Make of a ``backward`` one whose gradients cannot be differentiated again.
 
     PyTorch's ``once_differentiable`` refuses only where the gradient that comes in has a derivative of its own. That of
@@ -35,18 +38,16 @@ def without_derivative(name: str) -> Callable[[Callable[..., Any]], Callable[...
         NotImplementedError: by the decorated function's gradients, once a derivative of them is asked for.
     """
 
-    def around(backward: Callable[..., Any]) -> Callable[..., Any]:
+    def around(backward: Backward) -> Backward:
         @wraps(backward)
-        def refusing(ctx: Any, *grads: Tensor | None) -> Any:
+        def refusing(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
             with torch.no_grad():
                 found = backward(ctx, *grads)
             if not torch.is_grad_enabled():  # no graph of the gradient is wanted
                 return found
-            every = found if isinstance(found, tuple) else (found,)
-            bound = tuple(
-                each if each is None else _Refused.apply(name, each.detach().requires_grad_()) for each in every
+            return tuple(
+                each if each is None else _Refused.apply(name, each.detach().requires_grad_()) for each in found
             )
-            return bound if isinstance(found, tuple) else bound[0]
 
         return refusing
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 
 from torsor.experiments.study import NonFiniteLogitsError
@@ -17,6 +18,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(was_training)
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model's parameters are, and what it reads has to be."""
+    return next(model.parameters()).device
 
 
 def finite(logits: Tensor, update: int) -> Tensor:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
-import torch
 from torch import nn
 
+from torsor.experiments.evaluating import device_of
 from torsor.experiments.study import Examination, NonFiniteLogitsError
 from torsor.tasks import HeldOutText, LastWords
 
@@ -37,7 +37,7 @@ class LanguageExamination(Examination):
     def glance(self, model: nn.Module, update: int) -> dict[str, Any]:
         """Perplexity of a few rows at the mean depth of training."""
         found = _scored(
-            model, update, lambda: self.few.perplexity_at_steps(model, (self.trained_steps,), device=_device(model))
+            model, update, lambda: self.few.perplexity_at_steps(model, (self.trained_steps,), device=device_of(model))
         )
         return {"steps": self.trained_steps, "perplexity": found[self.trained_steps].value}
 
@@ -48,21 +48,17 @@ class LanguageExamination(Examination):
     def evaluate(self, model: nn.Module, update: int) -> dict[str, Any]:
         """The text, the mean depth of training, and for each depth perplexity and, if wanted, LAMBADA."""
         perplexities = _scored(
-            model, update, lambda: self.held_out.perplexity_at_steps(model, self.depths, device=_device(model))
+            model, update, lambda: self.held_out.perplexity_at_steps(model, self.depths, device=device_of(model))
         )
         words, last = self.last_words, {}
         if words is not None:
-            last = _scored(model, update, lambda: words.score_at_steps(model, self.depths, device=_device(model)))
+            last = _scored(model, update, lambda: words.score_at_steps(model, self.depths, device=device_of(model)))
         return {
             "text": self.text,
             "trained_steps": self.trained_steps,
             "perplexity_by_depth": [{"steps": steps} | perplexities[steps].to_json() for steps in self.depths],
             "lambada_by_depth": [{"steps": steps} | last[steps].to_json() for steps in self.depths if steps in last],
         }
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
 
 
 def _scored(model: nn.Module, update: int, scores: Callable[[], T]) -> T:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from torsor.experiments.evaluating import evaluating, finite
+from torsor.experiments.evaluating import device_of, evaluating, finite
 from torsor.experiments.study import Examination, Step
 from torsor.tasks import IGNORED, Batch, ListOps, Proportion
 from torsor.tasks.list_trees import OPERATORS, PAD
@@ -77,7 +77,7 @@ class ListOpsExamination(Examination):
 
     @torch.no_grad()
     def _answers(self, model: nn.Module, batch: Batch, update: int) -> Int[Tensor, "batch"]:
-        device, parts = next(model.parameters()).device, []
+        device, parts = device_of(model), []
         with evaluating(model):
             for start in range(0, len(batch.tokens), SCORED_AT_ONCE):
                 rows = slice(start, start + SCORED_AT_ONCE)

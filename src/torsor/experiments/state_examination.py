@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from torsor.experiments.evaluating import evaluating, finite
+from torsor.experiments.evaluating import device_of, evaluating, finite
 from torsor.experiments.study import Examination
 from torsor.experiments.word_examination import require_tokens
 from torsor.tasks import Proportion, Scores, WordProblem, score
@@ -77,7 +77,7 @@ class StateExamination(Examination):
     def _scores(self, model: nn.Module, lengths: tuple[int, ...], words: int, update: int) -> list[Scores]:
         # shorter words are the beginnings of longer ones, and the model is causal: one pass gives every length
         batch = self.task.evaluation(words, max(lengths))
-        device = next(model.parameters()).device
+        device = device_of(model)
         totals: list[Scores] | None = None
         with evaluating(model):
             for start in range(0, words, SCORED_AT_ONCE):
@@ -90,7 +90,7 @@ class StateExamination(Examination):
     @torch.no_grad()
     def _stream(self, model: nn.Module, update: int) -> dict[str, Any]:
         """Every word read to its end, whatever comes, a piece at a time."""
-        device = next(model.parameters()).device
+        device = device_of(model)
         right = np.zeros(self.stream_length + 1, dtype=np.int64)
         sound = np.full(self.stream_words, True)
         unbroken = np.zeros(self.stream_length + 1, dtype=np.int64)

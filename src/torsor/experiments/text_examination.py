@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
+from torsor.experiments.evaluating import device_of
 from torsor.experiments.study import Examination, NonFiniteLogitsError
 from torsor.tasks import BitsPerCharacter, Characters, bits_in_windows, bits_with_state
 
@@ -124,7 +125,7 @@ class TextExamination(Examination):
         model.eval()
         try:
             with torch.no_grad():
-                return bits(model, tokens.to(next(model.parameters()).device))
+                return bits(model, tokens.to(device_of(model)))
         except FloatingPointError as error:
             raise NonFiniteLogitsError(update) from error
         finally:

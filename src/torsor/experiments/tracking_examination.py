@@ -7,7 +7,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from torsor.experiments.evaluating import evaluating, finite
+from torsor.experiments.evaluating import device_of, evaluating, finite
 from torsor.experiments.state_examination import GLANCE_WORDS, SCORED_AT_ONCE, StateExamination
 from torsor.experiments.study import RecallingExamination
 from torsor.tasks import Batch, Scores, WordProblem
@@ -54,7 +54,7 @@ class TrackingExamination(RecallingExamination):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_stages", StageTracker(self.task.group))
         # what is first used after the training is refused before it
-        StateExamination(self.task, self.words, self.stream_length, self.stream_words)
+        self._of_state()
         self._suite()
 
     def recall(self, glances: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
@@ -69,7 +69,7 @@ class TrackingExamination(RecallingExamination):
 
     @property
     def tokens(self) -> int:
-        by_state = StateExamination(self.task, self.words, self.stream_length, self.stream_words)
+        by_state = self._of_state()
         lengths = by_state.tokens if self.carries_state else self.words * sum(by_state.lengths)
         again = 3 if self.held_out is not None else 1
         return lengths + (again * self.words + GLANCE_WORDS) * (self.task.length + 1)
@@ -85,10 +85,13 @@ class TrackingExamination(RecallingExamination):
                 "forced": self._scores(model, pairs.evaluation(self.words), update).to_json(),
             }
         # of the trained length: quotients, their frontiers, and how much is known inside a coset that is known
-        whole = evaluate(model, self._suite(), device=_device(model))
+        whole = evaluate(model, self._suite(), device=device_of(model))
         found["cosets"] = thinned(whole.lengths[0].to_json())
         final, fit = self._look(model, update)
         return found | {"stages": self._stages.to_json(), "final": final | {"stage": fit.to_json()}}
+
+    def _of_state(self) -> StateExamination:
+        return StateExamination(self.task, self.words, self.stream_length, self.stream_words)
 
     def _suite(self) -> Suite:
         return Suite(self.task, multiples=(1,), words=self.words)
@@ -103,14 +106,13 @@ class TrackingExamination(RecallingExamination):
         return {"token": scores.token, "last": scores.last.value, "joint": scores.joint.value}, fit
 
     def _by_state(self, model: nn.Module, update: int) -> dict[str, Any]:
-        examination = StateExamination(self.task, self.words, self.stream_length, self.stream_words)
-        found = examination.evaluate(model, update)
+        found = self._of_state().evaluate(model, update)
         with evaluating(model):
             closed = prove_closure(
                 model.step,  # pyright: ignore[reportArgumentType]
                 self.task,
                 most=MOST_STATES,
-                device=_device(model),
+                device=device_of(model),
             )
         return found | {"closure": closed.to_json()}
 
@@ -132,7 +134,7 @@ class TrackingExamination(RecallingExamination):
 
     @torch.no_grad()
     def _answers(self, model: nn.Module, tokens: Tensor, update: int) -> Tensor:
-        device = next(model.parameters()).device
+        device = device_of(model)
         with evaluating(model):
             return torch.cat([_answer(model(part.to(device)), update) for part in tokens.split(SCORED_AT_ONCE)])
 
@@ -149,7 +151,3 @@ def stage_of(fit: Mapping[str, Any]) -> SubgroupFit | None:
     known: dict[str, Any] = {each.name: stage[each.name] for each in fields(SubgroupFit)}
     known["subgroup"] = tuple(known["subgroup"])
     return SubgroupFit(**known)
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device

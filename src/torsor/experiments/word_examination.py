@@ -6,6 +6,7 @@ from typing import Any, final
 import torch
 from torch import nn
 
+from torsor.experiments.evaluating import device_of
 from torsor.experiments.study import Examination, NonFiniteLogitsError
 from torsor.tasks import Scores, WordProblem, score
 from torsor.tasks.word_problem import MOST_TOKENS
@@ -68,7 +69,7 @@ class WordExamination(Examination):
     @torch.no_grad()
     def _scores(self, model: nn.Module, depths: tuple[int, ...], words: int, update: int) -> list[Scores]:
         batch = self.task.evaluation(words)
-        device = next(model.parameters()).device
+        device = device_of(model)
         was_training = model.training
         model.eval()
         parts = []

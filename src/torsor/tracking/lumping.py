@@ -8,7 +8,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from torsor.tracking.requirements import require_classes, require_finite, require_one_shape
-from torsor.tracking.subspace import nearest_mean
 
 
 @final
@@ -78,8 +77,8 @@ def lumpability(labels: Int[Tensor, "batch length"], tokens: Int[Tensor, "batch 
 
 
 def nearest_means(
-    states: Float[Tensor, "batch length width"], means: Float[Tensor, "classes width"]
-) -> Int[Tensor, "batch length"]:
+    states: Float[Tensor, "*batch width"], means: Float[Tensor, "classes width"]
+) -> Int[Tensor, "*batch"]:
     """Label every state with the class whose mean is nearest.
 
     Args:
@@ -93,7 +92,8 @@ def nearest_means(
         raise ValueError(f"states and means must have one width, got {states.shape[-1]} and {means.shape[-1]}")
     require_finite("states", states)
     require_finite("means", means)
-    return nearest_mean(states.double(), means.double())
+    # by differences: the usual way, by products, loses them far from the origin
+    return torch.cdist(states.double(), means.double(), compute_mode="donot_use_mm_for_euclid_dist").argmin(-1)
 
 
 def _explained(given: Int[Tensor, "count"], after: Int[Tensor, "count"]) -> tuple[int, int]:

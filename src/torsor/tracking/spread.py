@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from torsor.tracking.lumping import nearest_means
 from torsor.tracking.requirements import require_at_least, require_classes, require_finite
-from torsor.tracking.subspace import class_means, nearest_mean
+from torsor.tracking.subspace import class_means
 from torsor.tracking.trajectories import Trajectory
 
 _ZERO = 1e-10  # of the largest singular value: directions in which the means do not differ
@@ -166,7 +167,7 @@ def _measures(
     free = max(1, len(states) - classes)
     spread = ((states - means[labels]).square().sum() / free).sqrt()
     displacement = (states - known[labels]).square().sum(-1).mean().sqrt()
-    right = nearest_mean(states, known) == labels
+    right = nearest_means(states, known) == labels
     return float(spread), _smallest_distance(means), float(displacement), float(right.double().mean())
 
 

@@ -112,8 +112,3 @@ def _scatter(
     variance = (states.double() - means[labels]).square().mean()
     share = (1 / labels.bincount(minlength=classes)).mean()
     return float((variance * share).sqrt()) * (sqrt(classes) + sqrt(width))
-
-
-def nearest_mean(states: Float[Tensor, "*batch width"], means: Float[Tensor, "classes width"]) -> Int[Tensor, "*batch"]:
-    """The class whose mean is nearest, by differences: the faster way, by products, loses them far from the origin."""
-    return torch.cdist(states, means, compute_mode="donot_use_mm_for_euclid_dist").argmin(-1)
