@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from torsor.tracking.requirements import require_classes, require_finite, require_one_shape
@@ -40,7 +40,7 @@ class Lumpability:
         return {"formula": self.formula, **asdict(self)}
 
 
-def lumpability(labels: Int[Tensor, "batch length"], tokens: Int[Tensor, "batch length"]) -> Lumpability:
+def lumpability(labels: Integer[Tensor, "batch length"], tokens: Integer[Tensor, "batch length"]) -> Lumpability:
     r"""Measure whether a labelling of a learned state is lumpable.
 
     A labelling :math:`s` is lumpable when :math:`s(q x)` is a function of :math:`s(q)` and the letter
